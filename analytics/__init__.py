@@ -1,0 +1,1 @@
+"""For audits of delivery logs; empty in this version."""
