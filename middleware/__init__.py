@@ -1,0 +1,1 @@
+"""Roamcast's protocol cores: sans-IO, standard library only."""

@@ -1,0 +1,1 @@
+"""Custody of mobile hosts: sessions, handoff, streams, spools (paper 000, extended)."""

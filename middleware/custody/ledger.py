@@ -1,0 +1,304 @@
+"""The books of a station: custody records, spools, members, and the own stream; every durable change goes through here.
+
+The parts of custody (sessions, handoff, downlink, retention) share this one object; it holds no rule of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from roamcast.middleware.causal_delivery import CausalDelivery
+from roamcast.middleware.custody.record import Record, SpoolEntry
+from roamcast.middleware.effects import Channel, CloseChannel, Effect, Notice, Persist, Reject, SendHost, SendPeer
+from roamcast.middleware.errors import ensure
+from roamcast.middleware.fifo_broadcast.core import FifoEntity
+from roamcast.middleware.host_frames import DownFrame, Refused
+from roamcast.middleware.message_table import MessageTable
+from roamcast.middleware.rows import CONTROL_KINDS, MH, Item, Kind, MessageId, Row, SpoolItem
+from roamcast.middleware.settings import Settings
+from roamcast.middleware.station_frames import CustodyFrame, Vector
+from roamcast.middleware.writes import (
+    DropRecord,
+    DropSpoolItems,
+    DurableState,
+    HostEntry,
+    PutRecord,
+    PutRow,
+    SpoolAdd,
+    SpoolTrim,
+    Write,
+)
+
+HLC_LIMIT = 1 << 61
+"""Microseconds; a hybrid clock beyond it is no clock, and would overflow every store that followed it."""
+
+REPLACED_KEPT = 16
+"""Older incarnations of a name that are remembered as replaced."""
+
+
+class Ledger:
+    """State shared by the custody rules of one station, and the effects of the present tick."""
+
+    def __init__(
+        self,
+        own: int,
+        members: Sequence[int],
+        settings: Settings,
+        image: DurableState,
+        encode_item: Callable[[Item], bytes],
+        mutants: frozenset[str],
+    ) -> None:
+        self.own = own
+        self.settings = settings
+        self.mutants = mutants
+        self.encode_item = encode_item
+        self.now = 0
+        self.wall = 0
+        self.clock_jumped_at = 0
+        """Monotonic time of the last wall clock jump over 5 minutes (or of the start)."""
+        self.out: list[Effect] = []
+        self.hlc = image.hlc if image.hlc < HLC_LIMIT else 0
+        self._join_order = max((entry.stamp[0] for entry in image.hosts.values()), default=0)
+        self.hosts = dict(sorted(image.hosts.items()))
+        self.names: dict[int, str] = {}
+        self.numbers: dict[str, int] = {}
+        self.revoked: set[int] = set()
+        self.records: dict[MH, dict[int, Record]] = {}
+        self._incarnations: dict[int, list[int]] = {}
+        """Incarnations of which there are records, by host number."""
+        self.channels: dict[Channel, Record] = {}
+        self.uses: dict[MessageId, int] = {}
+        self.trim_wanted = False
+        """Some spool has entries that were acknowledged: the next collection trims it."""
+        for key, record_image in sorted(image.records.items()):
+            record = Record.of(record_image)
+            self.add(record)
+            for position, slot, n in image.spools.get(key, ()):
+                item = image.items[slot, n]
+                record.spool.append(SpoolEntry(position, SpoolItem(slot, n, None, item.size)))
+                record.spool_bytes += item.size
+                self.uses[slot, n] = self.uses.get((slot, n), 0) + 1
+        self.table = MessageTable(members, image)
+        self.fifo = FifoEntity(own, members, settings, self.table, mutants)
+        floors = [] if "sdep" in mutants else [r.sdep for r in self.all_records()]
+        self.causal = CausalDelivery(own, self.table, floors, mutants)
+
+    # ---- effects ----
+
+    def persist(self, *writes: Write) -> None:
+        """One atomic, durable step."""
+        self.out.append(Persist(writes))
+
+    def tell(self, channel: Channel, frame: DownFrame) -> None:
+        """A frame to one host."""
+        self.out.append(SendHost(channel, frame))
+
+    def ask(self, slot: int, frame: CustodyFrame) -> None:
+        """A custody frame to one station."""
+        self.out.append(SendPeer(slot, frame))
+
+    def notice(self, level: str, event: str, **fields: object) -> None:
+        """A fact for the operator."""
+        self.out.append(Notice(level, event, fields))
+
+    def refuse(self, channel: Channel, code: str, text: str) -> None:
+        """A host's frame is refused: told, counted, nothing changed."""
+        self.tell(channel, Refused(code, text))
+        self.out.append(Reject(channel, code, text))
+
+    # ---- records ----
+
+    def all_records(self) -> Iterable[Record]:
+        """Every custody record, in order of creation."""
+        return [record for stays in self.records.values() for record in stays.values()]
+
+    def of_host(self, number: int) -> list[Record]:
+        """All records of a host, whatever its incarnation."""
+        return [r for i in self._incarnations.get(number, ()) for r in self.records[number, i].values()]
+
+    def add(self, record: Record) -> None:
+        """The record is in the books from here."""
+        if record.mh not in self.records:
+            self.records[record.mh] = {}
+            self._incarnations.setdefault(record.mh[0], []).append(record.mh[1])
+        self.records[record.mh][record.arr] = record
+
+    def remove(self, record: Record) -> None:
+        """The record is out of the books."""
+        stays = self.records[record.mh]
+        del stays[record.arr]
+        if not stays:
+            del self.records[record.mh]
+            incarnations = self._incarnations[record.mh[0]]
+            incarnations.remove(record.mh[1])
+            if not incarnations:
+                del self._incarnations[record.mh[0]]
+
+    def get(self, mh: MH, arr: int) -> Record | None:
+        """The record of one stay."""
+        return self.records.get(mh, {}).get(arr)
+
+    def find(self, mh: MH, le: int) -> Record | None:
+        """The record that knows session `le` of mh as its present or its last one (newest stay first)."""
+        stays = sorted(self.records.get(mh, {}).values(), key=lambda record: -record.arr)
+        for record in stays:
+            if record.sess == le and record.state != "done":
+                return record
+        return next((record for record in stays if record.le == le and record.state != "done"), None)
+
+    def promised(self, mh: MH, to: tuple[int, int]) -> Record | None:
+        """The record of mh that was promised to (station, epoch)."""
+        return next((r for r in self.records.get(mh, {}).values() if r.moved_to == to), None)
+
+    def highest_epoch(self, mh: MH) -> int:
+        """The highest attempt of mh that is known here; 0 if none."""
+        return max((record.ep for record in self.records.get(mh, {}).values()), default=0)
+
+    def save(self, record: Record, why: str, *more: Write) -> None:
+        """Make the record durable, in one write with `more`. `why` names the line of the durability table."""
+        self.add(record)
+        if f"save:{why}" in self.mutants:
+            if more:
+                self.persist(*more)
+            return
+        self.persist(PutRecord(record.image()), *more)
+
+    def drop(self, record: Record, *more: Write) -> None:
+        """The record and its spool go."""
+        self.remove(record)
+        self.unbind(record)
+        freed = self._release(record.spool)
+        record.spool = []
+        if "save:deletion" in self.mutants:
+            return
+        self.persist(DropRecord(record.key), *freed, *more)
+
+    def unbind(self, record: Record) -> Channel | None:
+        """The record loses its channel. Returns the channel it had."""
+        channel, record.channel = record.channel, None
+        if channel is not None:
+            self.channels.pop(channel, None)
+            record.away_from = self.now
+            record.away_since = self.wall
+        return channel
+
+    def hang_up(self, channel: Channel, reason: str) -> None:
+        """Drop the channel after what was said to it."""
+        self.out.append(CloseChannel(channel, reason))
+
+    # ---- spools ----
+
+    def spool_add(self, record: Record, entries: Sequence[tuple[int, Row | SpoolItem]]) -> list[Write]:
+        """Append entries; returns the write that makes them durable."""
+        if not entries:
+            return []
+        fresh = []
+        for position, holder in entries:
+            ident = (holder.slot, holder.n)
+            uses = self.uses.get(ident, 0)
+            self.uses[ident] = uses + 1
+            if not uses:
+                fresh.append(SpoolItem(holder.slot, holder.n, holder.item, holder.size))
+            record.spool.append(SpoolEntry(position, SpoolItem(holder.slot, holder.n, None, holder.size)))
+            record.spool_bytes += holder.size
+        listed = tuple((position, holder.slot, holder.n) for position, holder in entries)
+        return [SpoolAdd(record.key, listed, tuple(fresh))]
+
+    def spool_trim(self, record: Record, upto: int) -> list[Write]:
+        """Entries with position <= upto are taken; returns the writes."""
+        taken = [entry for entry in record.spool if entry.position <= upto]
+        if not taken:
+            return []
+        record.spool = record.spool[len(taken) :]
+        return [SpoolTrim(record.key, upto), *self._release(taken, record)]
+
+    def _release(self, entries: Sequence[SpoolEntry], record: Record | None = None) -> list[Write]:
+        freed = []
+        for entry in entries:
+            ident = (entry.item.slot, entry.item.n)
+            self.uses[ident] -= 1
+            if record is not None:
+                record.spool_bytes -= entry.item.size
+            if not self.uses[ident]:
+                del self.uses[ident]
+                freed.append(ident)
+        return [DropSpoolItems(tuple(freed))] if freed else []
+
+    # ---- members ----
+
+    def gone(self, number: int) -> bool:
+        """Whether the host has left or was revoked, as far as is known here."""
+        entry = self.hosts.get(number)
+        return entry is not None and entry.gone
+
+    def knows(self, number: int) -> bool:
+        """Whether `number` names a member host that may be sent to."""
+        return number in self.names and number not in self.revoked and not self.gone(number)
+
+    def replaced(self, mh: MH) -> bool:
+        """Whether a newer incarnation of the name has taken over."""
+        entry = self.hosts.get(mh[0])
+        return entry is not None and mh[1] in entry.replaced
+
+    def bind_row(self, row: Row) -> tuple[HostEntry, int]:
+        """What a delivered BIND or JOIN row makes of its host; and the incarnation that lost (0 = none)."""
+        old = self.hosts.get(row.host) or HostEntry(row.host, 0, (0, 0, 0), False)
+        stamp = (row.hlc if "join_by_clock" in self.mutants else row.number, row.slot, row.n)
+        if row.incarnation == old.incarnation:
+            return replace(old, stamp=max(stamp, old.stamp)), 0
+        newer = stamp > old.stamp
+        loser = old.incarnation if newer else row.incarnation
+        kept = tuple(i for i in old.replaced if i != row.incarnation or not newer)
+        if loser:
+            kept = (*(i for i in kept if i != loser), loser)[-REPLACED_KEPT:]
+        if newer:
+            return HostEntry(row.host, row.incarnation, stamp, old.gone, kept), loser
+        return replace(old, replaced=kept), loser
+
+    # ---- own stream ----
+
+    def next_join_order(self) -> int:
+        """The place of the next join of a host that this station enrolled: it alone gives these numbers."""
+        self._join_order = max(self.wall, self.hlc, self._join_order) + 1
+        return self._join_order
+
+    def merge_clock(self, hlc: int) -> None:
+        """The hybrid clock of something delivered or handed over here; one that cannot be a clock is not followed."""
+        if hlc < HLC_LIMIT:
+            self.hlc = max(self.hlc, hlc)
+
+    def write_row(
+        self,
+        kind: Kind,
+        host: int,
+        incarnation: int,
+        *more: Write,
+        number: int = 0,
+        taken: tuple[int, int] = (0, 0),
+        addressee: int = 0,
+        body: bytes = b"",
+    ) -> Row:
+        """Enter a message under the next own number: one write of the row and `more`. Delivery follows separately."""
+        stamp = self.causal.stamp()
+        n = self.causal.sent[self.own]
+        ensure(n == self.table.origins[self.own].stored + 1, f"own number {n} is not the next")
+        self.hlc = max(self.wall, self.hlc + 1)
+        item = b""
+        if kind not in CONTROL_KINDS:
+            name = self.names[host]
+            item = self.encode_item(Item(self.own, n, name, incarnation & 0xFFFFFFFF, number, kind, body))
+        row = Row(
+            self.own, n, stamp, self.hlc, kind, host, incarnation, number, taken, addressee, item, len(item), None
+        )
+        if "own_split" in self.mutants:
+            for write in (*more, PutRow(row)):
+                self.persist(write)
+        else:
+            self.persist(PutRow(row), *more)
+        self.fifo.accept_own(row, self.now)
+        return row
+
+    def vector(self) -> Vector:
+        """DELIV of this station."""
+        return self.table.vector_at(self.table.last_position)

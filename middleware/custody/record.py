@@ -1,0 +1,98 @@
+"""A custody record: what a station keeps of one mobile host in one stay.
+
+Source: causal-broadcast.md (b) 'Station state', one-order.md 3.1. Durable fields are those of RecordImage; the rest is
+rebuilt: after a start `acked_c` is `base_c`, there is no channel, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from roamcast.middleware.effects import Channel
+from roamcast.middleware.rows import MH, MessageId, SpoolItem
+from roamcast.middleware.station_frames import Vector
+from roamcast.middleware.writes import RecordImage, RecordKey
+
+
+@dataclass(slots=True)
+class SpoolEntry:
+    """One message in a spool, at a position of the present session (negative: from before it)."""
+
+    position: int
+    item: SpoolItem
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """State open: serves the host. moved: promised to `moved_to`. done: waits for RELEASED. tomb: expired."""
+
+    mh: MH
+    arr: int
+    state: str = "open"
+    prev: int | None = None
+    link: bool = False
+    t_vector: Vector = ()
+    t_position: int = 0
+    ready: bool = False
+    le: int = 0
+    sess: int = 0
+    ep: int = 0
+    base: Vector = ()
+    base_c: int = 0
+    closed: bool = False
+    lastseq: int = 0
+    last_id: MessageId = (0, 0)
+    sdep: Vector = ()
+    moved_to: tuple[int, int] | None = None
+    succ_ok: bool = False
+    join: int = 0
+    """Order of a join that is not confirmed yet; 0 = none."""
+    gap: bool = False
+    exp_acked: bool = False
+    ephemeral: bool = False
+    away_since: int = 0
+    ext: tuple[tuple[str, bytes], ...] = ()
+    # volatile
+    channel: Channel | None = None
+    acked_c: int = 0
+    sent: int = 0
+    """Position of the last frame (while the host stands at the front, the front's position counts instead)."""
+    spool: list[SpoolEntry] = field(default_factory=list)
+    spool_bytes: int = 0
+    trimmed: bool = False
+    """Spool entries went in memory that the store still has."""
+    ping_us: int = 0
+    heard: int = 0
+    told_wait: int = 0
+    """When the host was last told that its messages are not taken."""
+    away_from: int = 0
+    """Monotonic time since which there is no channel."""
+    retry_at: int = 0
+    retry_delay: int = 0
+
+    @property
+    def key(self) -> RecordKey:
+        """Its key in the store."""
+        return (*self.mh, self.arr)
+
+    @property
+    def confirmed(self) -> bool:
+        """The host is known to have been welcomed in this stay (the record of an enrolment is from the start)."""
+        return self.le >= self.arr
+
+    @property
+    def live(self) -> bool:
+        """Open and counted in R: not a join that nobody has confirmed."""
+        return self.state == "open" and not self.join
+
+    def image(self) -> RecordImage:
+        """The durable part, as it is now."""
+        return RecordImage(*(getattr(self, name) for name in RecordImage.__slots__))
+
+    @classmethod
+    def of(cls, image: RecordImage) -> Record:
+        """The record as a start finds it."""
+        record = cls(**{name: getattr(image, name) for name in RecordImage.__slots__})
+        record.acked_c = image.base_c
+        record.sent = image.base_c
+        return record

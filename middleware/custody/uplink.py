@@ -1,0 +1,170 @@
+"""The frames of a session: acknowledgements, messages, pings, goodbyes.
+
+Sources: causal-broadcast.md (b) 'ACK, DATA' with P10, P12; hot-path.md rules 12-14; overview section 7.
+"""
+
+from __future__ import annotations
+
+from roamcast.middleware.custody.asking import Asking
+from roamcast.middleware.custody.downlink import Downlink
+from roamcast.middleware.custody.expiry import Expiry
+from roamcast.middleware.custody.gate import Gate
+from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.record import Record
+from roamcast.middleware.custody.sessions import Sessions
+from roamcast.middleware.effects import Channel
+from roamcast.middleware.host_frames import (
+    JOINED_AT,
+    Ack,
+    Data,
+    Detach,
+    Hello,
+    Leave,
+    Left,
+    NoSession,
+    Ping,
+    Pong,
+    Uack,
+    UpFrame,
+)
+from roamcast.middleware.rows import Kind
+from roamcast.middleware.writes import PutLastSeq
+
+
+class Uplink:
+    """What a host with a session may say."""
+
+    def __init__(
+        self, ledger: Ledger, downlink: Downlink, asking: Asking, expiry: Expiry, gate: Gate, sessions: Sessions
+    ) -> None:
+        self.ledger = ledger
+        self.downlink = downlink
+        self.asking = asking
+        self.expiry = expiry
+        self.gate = gate
+        self.sessions = sessions
+        self._uack: dict[Channel, Record] = {}
+
+    def receive(self, channel: Channel, host: int, frame: UpFrame) -> None:
+        """A frame of host number `host` (authenticated by the driver) on a channel."""
+        if isinstance(frame, Hello):
+            self.sessions.hello(channel, host, frame)
+            return
+        record = self.ledger.channels.get(channel)
+        if record is None or record.mh[0] != host:
+            self.ledger.tell(channel, NoSession())
+            return
+        late = "late_data" in self.ledger.mutants and isinstance(frame, Data)
+        if (frame.e != record.sess or record.state != "open") and not late:
+            self.ledger.tell(channel, NoSession())
+            return
+        record.heard = self.ledger.now
+        match frame:
+            case Ack(_, c):
+                self._acknowledge(channel, record, c)
+            case Data():
+                if self._first_frame(channel, record):
+                    self._data(channel, record, frame)
+            case Ping(_, c):
+                if self._acknowledge(channel, record, c):
+                    self.ledger.tell(channel, Pong(self.downlink.sent_to(record)))
+            case Detach():
+                self.sessions.channel_lost(channel)
+            case Leave():
+                if self._first_frame(channel, record):
+                    self._leave(channel, record)
+
+    def gate_opened(self) -> None:
+        """Messages are taken again: a UACK tells the hosts that were told to wait, and they send again."""
+        for channel, record in self.ledger.channels.items():
+            if record.told_wait:
+                record.told_wait = 0
+                self._uack[channel] = record
+
+    def flush(self) -> None:
+        """UACKs of the tick: one per sending host, cumulative."""
+        for channel, record in self._uack.items():
+            if self.ledger.channels.get(channel) is record:
+                self.ledger.tell(channel, Uack(record.sess, record.lastseq, *record.last_id))
+        self._uack.clear()
+
+    def _first_frame(self, channel: Channel, record: Record) -> bool:
+        """Confirm on the first frame of the session. False: the join must wait, the frame is left for later."""
+        if record.join and self.gate.closed() is not None:
+            self.gate.say(channel)
+            return False
+        self.sessions.confirm(record)
+        if record.gap:  # a join that has to be told of a gap first: the host attaches again
+            self.sessions.channel_lost(channel)
+            self.ledger.tell(channel, NoSession())
+            return False
+        return True
+
+    def _acknowledge(self, channel: Channel, record: Record, c: int) -> bool:
+        if c == record.acked_c and record.le == record.sess:
+            self.downlink.window_opened(record)
+            return True
+        sent = self.downlink.sent_to(record)
+        if not record.acked_c <= c <= sent:
+            if c > self.ledger.table.last_position:
+                self.ledger.notice("alarm", "host-knows-more", host=record.mh[0], c=c)
+            self.ledger.refuse(channel, "bad-ack", f"position {c} is not in {record.acked_c}..{sent}")
+            return False
+        record.acked_c = c
+        if record.le != record.sess and not self._first_frame(channel, record):
+            return False
+        if record.link and not record.ready:
+            self.asking.try_ready(record)
+        if record.spool:
+            if record.spool[-1].position <= c:
+                self.ledger.persist(*self.ledger.spool_trim(record, c))
+            else:
+                self.ledger.trim_wanted = True
+        self.downlink.window_opened(record)
+        return True
+
+    def _data(self, channel: Channel, record: Record, frame: Data) -> None:
+        ledger = self.ledger
+        if self.gate.closed() is not None:
+            if not record.told_wait or ledger.now - record.told_wait >= ledger.settings.wait_interval:
+                self.gate.say(channel)
+                record.told_wait = ledger.now
+            return
+        if frame.number != record.lastseq + 1:
+            if frame.number < 1:
+                ledger.refuse(channel, "bad-number", f"own number {frame.number}")
+            self._uack[channel] = record  # a repeat, or a gap: say what is here (P12)
+            return
+        if not JOINED_AT <= frame.c <= self.downlink.sent_to(record):
+            ledger.refuse(channel, "bad-number", f"DATA names position {frame.c}, which was not given out")
+            return
+        if len(frame.body) > ledger.settings.message_bytes_max:
+            ledger.refuse(channel, "too-large", f"{len(frame.body)} bytes, limit {ledger.settings.message_bytes_max}")
+            return
+        kind, addressee, body = Kind.BROADCAST, 0, frame.body
+        if frame.to is not None:
+            addressee = ledger.numbers.get(frame.to, 0)
+            kind = Kind.MAIL
+            if not ledger.knows(addressee):
+                kind, addressee, body = Kind.REFUSED, record.mh[0], f"no member host {frame.to!r}".encode()
+        record.lastseq += 1
+        record.last_id = (ledger.own, ledger.table.origins[ledger.own].stored + 1)
+        ledger.write_row(
+            kind,
+            *record.mh,
+            PutLastSeq(record.key, record.lastseq, record.last_id),
+            number=frame.number,
+            taken=(record.sess, frame.c),
+            addressee=addressee,
+            body=body,
+        )
+        self._uack[channel] = record
+
+    def _leave(self, channel: Channel, record: Record) -> None:
+        """Membership ends: tomb and row in one write, then LEFT."""
+        if self.gate.closed() is not None:
+            self.gate.say(channel)
+            return
+        self.sessions.forget(channel)
+        self.expiry.bury(record, Kind.LEAVE)
+        self.ledger.tell(channel, Left())

@@ -1,0 +1,92 @@
+"""What a core asks of its driver. Effects are an ordered list and order is meaning.
+
+The driver's one duty (overview section 5): a `Persist` must be durable before anything behind it in the list leaves
+the process. Group commit does that for a whole tick: first all `Persist` of the list in one transaction, then the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roamcast.middleware.host_frames import DownFrame
+from roamcast.middleware.rows import Row, SpoolItem
+from roamcast.middleware.station_frames import PeerFrame
+from roamcast.middleware.writes import Write
+
+Channel = Hashable
+"""One connection of one host, as the driver names it (the ROUTER's random routing id)."""
+
+
+@dataclass(slots=True)
+class Persist:
+    """Apply all writes in one atomic, durable step."""
+
+    writes: tuple[Write, ...]
+
+
+@dataclass(slots=True)
+class Deliver:
+    """One MSG frame for many hosts at once: encode once, send to each channel in order.
+
+    A channel that cannot take it is reported back by `channel_full` or `channel_lost`.
+    """
+
+    channels: Sequence[Channel]
+    prev: int
+    last: int
+    entries: Sequence[tuple[int, Row | SpoolItem]]
+    """(position, holder of the encoded item); `holder.item` None: load it from the store by (slot, n)."""
+
+
+@dataclass(slots=True)
+class SendHost:
+    """One frame for one host."""
+
+    channel: Channel
+    frame: DownFrame
+
+
+@dataclass(slots=True)
+class SendPeer:
+    """One frame for one station; rows and spool items without bytes are loaded before it is encoded."""
+
+    slot: int
+    frame: PeerFrame
+
+
+@dataclass(slots=True)
+class Broadcast:
+    """One frame for every peer station: encode once."""
+
+    frame: PeerFrame
+
+
+@dataclass(slots=True)
+class CloseChannel:
+    """Put the channel on the drop list after what was sent before."""
+
+    channel: Channel
+    reason: str
+
+
+@dataclass(slots=True)
+class Reject:
+    """A host's or peer's frame was refused; counted by code. `source` is a Channel, or a slot for a peer."""
+
+    source: Channel
+    code: str
+    text: str
+
+
+@dataclass(slots=True)
+class Notice:
+    """A fact an operator wants: level 'info' | 'warning' | 'alarm'."""
+
+    level: str
+    event: str
+    fields: dict[str, Any]
+
+
+Effect = Persist | Deliver | SendHost | SendPeer | Broadcast | CloseChannel | Reject | Notice

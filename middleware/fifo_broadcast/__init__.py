@@ -1,0 +1,1 @@
+"""Reliable FIFO broadcast between stations (paper 001)."""

@@ -1,0 +1,341 @@
+"""Reliable FIFO broadcast among the stations: flat OP with PACK.
+
+Promise: rows of each origin are accepted at every station in order, once, without loss, over links that lose,
+duplicate, delay and reorder; `stable` says what every station has accepted (level 2), `known_stable` what every
+station knows to be stable (level 3). Nothing waits for level 3.
+
+No claim rides in DATA. Once per claims tick one CLAIMS frame says stored (ACK), stable (PACK) and R of the causal
+layer. Losses are found by gaps and by `sent` of CLAIMS, and repaired point to point by NACK.
+
+Sources: paper 001; fifo-broadcast.md Q1-Q6 and (b). Deviations from the paper: docs/protocols/fifo-broadcast.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from roamcast.middleware.effects import Broadcast, Effect, Notice, Reject, SendPeer
+from roamcast.middleware.fifo_broadcast.claims import ClaimMatrix
+from roamcast.middleware.message_table import MessageTable
+from roamcast.middleware.rows import CONTROL_KINDS, Row
+from roamcast.middleware.settings import Settings
+from roamcast.middleware.station_frames import Claims, DataBatch, Nack, Vector
+
+
+@dataclass(slots=True)
+class _Request:
+    """What is missing of one origin and when it is asked for next."""
+
+    due: int
+    tries: int = 0
+    asked_to: int = 0
+
+
+class FifoEntity:
+    """One station's entity of the broadcast. Rows go to and come from the message table it shares with its parent."""
+
+    def __init__(
+        self, own: int, members: Sequence[int], settings: Settings, table: MessageTable, mutants: frozenset[str]
+    ) -> None:
+        self.own = own
+        self.members = tuple(sorted(members))
+        self.peers = tuple(slot for slot in self.members if slot != own)
+        self.settings = settings
+        self.table = table
+        self._mutants = mutants
+        floor = table.vector("floor")
+        self.accepted = ClaimMatrix(self.members, floor)
+        self.stable_claims = ClaimMatrix(self.members, floor)
+        self.reduce = ClaimMatrix(self.members, floor)
+        self.known = table.vector("stored")
+        self.sent = self.known[own]
+        self.last_heard: dict[int, int] = {}
+        self._early: dict[int, dict[int, Row]] = {slot: {} for slot in self.members}
+        self._requests: dict[int, _Request] = {}
+        self._asked_third: dict[int, int] = {}
+        self._said_stored = [0] * table.width
+        self._said_stable = [0] * table.width
+        self._said_reduce = [0] * table.width
+        self._said_sent = 0
+        self._dirty = True
+        self._owe_full = True
+        self._want_all = True
+        self._claims_at = 0
+        self._full_at = 0
+        self._progress = 0
+        self._patience = settings.poll_timeout
+        for slot in self.members:
+            self._claim(own, slot, self.known[slot])
+
+    # ---- who is there ----
+
+    def hear(self, station: int, now: int) -> bool:
+        """A frame of `station` came. Returns whether it had been silent (not live) before."""
+        silent = not self.is_live(station, now)
+        self.last_heard[station] = now
+        return silent
+
+    def is_live(self, station: int, now: int) -> bool:
+        """Whether the station was heard within down_after."""
+        heard = self.last_heard.get(station)
+        return station == self.own or (heard is not None and now - heard < self.settings.down_after)
+
+    @property
+    def stable(self) -> list[int]:
+        """Level 2: every station has stored up to here, per origin."""
+        return self.accepted.minima
+
+    @property
+    def known_stable(self) -> list[int]:
+        """Level 3: every station knows level 2 up to here."""
+        return self.stable_claims.minima
+
+    def _claim(self, station: int, stream: int, value: int) -> None:
+        if self.accepted.merge(station, stream, value):
+            self.stable_claims.merge(self.own, stream, self.accepted.minima[stream])
+            self._dirty = True
+
+    # ---- rows ----
+
+    def accept_own(self, row: Row, now: int) -> None:
+        """A row of our own stream was made: it is stored here first, then sent by `pump`."""
+        self.table.append(row)
+        self.known[self.own] = row.n
+        self._stored(self.own, now)
+
+    def _stored(self, origin: int, now: int) -> None:
+        self._claim(self.own, origin, self.table.origins[origin].stored)
+        self._dirty = True
+        self._progress, self._patience = now, self.settings.poll_timeout
+
+    def receive_data(self, sender: int, batch: DataBatch, now: int) -> tuple[list[Row], list[Effect]]:
+        """Rows of one origin came. Returns the rows newly accepted, in order, and effects for faults."""
+        origin = batch.origin
+        if origin == self.own or origin not in self._early:
+            if origin == self.own and batch.rows and batch.rows[-1].n > self.table.origins[origin].stored:
+                return [], [self._went_back(sender, batch.rows[-1].n)]
+            return [], [Reject(sender, "bad-origin", f"DATA of stream {origin}")]
+        if origin != sender and self._asked_third.get(origin) != sender:
+            return [], [Reject(sender, "bad-origin", f"station {sender} sent rows of {origin} unasked")]
+        rows, early = self.table.origins[origin], self._early[origin]
+        accepted: list[Row] = []
+        for row in batch.rows:
+            if (fault := self._fault(row, origin)) is not None:
+                return accepted, [Reject(sender, "bad-row", fault)]
+            self.known[origin] = max(self.known[origin], row.n)
+            if row.n > rows.stored + 1:
+                if row.n - rows.stored <= self.settings.out_of_order_max:
+                    early[row.n] = row
+                continue
+            if row.n <= rows.stored:
+                continue
+            self.table.append(row)
+            accepted.append(row)
+            while (after := early.pop(rows.stored + 1, None)) is not None:
+                self.table.append(after)
+                accepted.append(after)
+        if accepted:
+            for n in [n for n in early if n <= rows.stored]:
+                del early[n]
+            self._stored(origin, now)
+        self._update_request(origin, now, bool(accepted))
+        return accepted, []
+
+    def _fault(self, row: Row, origin: int) -> str | None:
+        if row.slot != origin or row.n < 1 or row.position is not None:
+            return f"row ({row.slot}, {row.n}) in a batch of {origin}"
+        if (row.kind in CONTROL_KINDS) == bool(row.size):
+            return f"item of row ({row.slot}, {row.n})"
+        before = -1
+        for slot, value in row.stamp:
+            if slot <= before or slot == origin or slot not in self._early or value < 1:
+                return f"stamp of row ({row.slot}, {row.n})"
+            before = slot
+        return None
+
+    def _went_back(self, peer: int, number: int) -> Effect:
+        stored = self.table.origins[self.own].stored
+        return Notice("alarm", "store-went-back", {"peer": peer, "peer_knows": number, "stored": stored})
+
+    # ---- claims ----
+
+    def receive_claims(self, sender: int, claims: Claims, now: int) -> list[Effect]:
+        """Merge what a peer has; learn what exists; note what it wants."""
+        own_stored = self.table.origins[self.own].stored
+        for vector in (claims.stored, claims.stable, claims.reduce):
+            for slot, value in vector:
+                if slot not in self._early:
+                    return [Reject(sender, "bad-slot", f"CLAIMS name slot {slot}")]
+                if slot == self.own and value > own_stored:
+                    return [self._went_back(sender, value)]
+        for slot, value in claims.stored:
+            if value > self.accepted.claims[sender][slot]:
+                self._progress, self._patience = now, self.settings.poll_timeout
+            self._claim(sender, slot, value)
+            if slot != sender:  # of its own stream a station has stored more than its window has let it send
+                self.known[slot] = max(self.known[slot], value)
+        for slot, value in claims.stable:
+            self.stable_claims.merge(sender, slot, value)
+        for slot, value in claims.reduce:
+            self.reduce.merge(sender, slot, value)
+        self.known[sender] = max(self.known[sender], claims.sent)
+        if self.own in claims.want:
+            self._owe_full = True
+        for slot in self.members:
+            self._update_request(slot, now, False)
+        return []
+
+    def announce_reduce(self, vector: Vector) -> None:
+        """R of this station rose: it goes with the next CLAIMS."""
+        for slot in self.members:
+            if self.reduce.claims[self.own][slot] < vector[slot]:
+                self.reduce.merge(self.own, slot, vector[slot])
+                self._dirty = True
+
+    # ---- repair ----
+
+    def _update_request(self, origin: int, now: int, progress: bool) -> None:
+        stored = self.table.origins[origin].stored
+        if origin == self.own or stored >= self.known[origin]:
+            self._requests.pop(origin, None)
+            self._asked_third.pop(origin, None)
+            return
+        request = self._requests.get(origin)
+        if request is None:
+            self._requests[origin] = _Request(now + self.settings.nack_timeout)
+        elif progress:
+            answered = request.tries > 0 and stored >= request.asked_to
+            self._requests[origin] = _Request(now if answered else now + self.settings.nack_timeout)
+
+    def receive_nack(self, sender: int, nack: Nack) -> list[Effect]:
+        """Answer from the table, at most nack_rows_max rows or nack_bytes_max bytes."""
+        if nack.origin not in self._early or not 1 <= nack.first <= nack.last:
+            return [Reject(sender, "bad-nack", f"NACK {nack.origin} {nack.first}..{nack.last}")]
+        if nack.first <= self.table.origins[nack.origin].floor:
+            return []  # a late copy: the asker has claimed these rows since, else they would still be here
+        rows = self.table.rows(nack.origin, nack.first, min(nack.last, nack.first + self.settings.nack_rows_max - 1))
+        for batch in self._batches(nack.origin, rows):
+            return [SendPeer(sender, batch)]
+        return []
+
+    def _batches(self, origin: int, rows: Sequence[Row]) -> Iterator[DataBatch]:
+        """Cut rows into frames; without `position`, which is this station's alone."""
+        start = size = 0
+        most, most_bytes = self.settings.nack_rows_max, self.settings.nack_bytes_max
+        for i, row in enumerate(rows):
+            if i > start and (i - start >= most or size + row.size > most_bytes):
+                yield DataBatch(origin, tuple(rows[start:i]))
+                start, size = i, 0
+            size += row.size
+        if start < len(rows):
+            yield DataBatch(origin, tuple(rows[start:]))
+
+    def _ask(self, origin: int, request: _Request, now: int) -> Effect:
+        first = self.table.origins[origin].stored + 1
+        last = min(self.known[origin], first + self.settings.nack_rows_max - 1)
+        if self._early[origin]:
+            last = min(last, max(first, min(self._early[origin]) - 1))
+        target = origin
+        if request.tries >= 2 and "no_third_party" not in self._mutants:
+            holders = [origin] + [
+                i
+                for i in self.peers
+                if i != origin and self.is_live(i, now) and self.accepted.claims[i][origin] >= first
+            ]
+            target = holders[request.tries % len(holders)]
+        if target != origin:
+            self._asked_third[origin] = target
+        delay = min(self.settings.nack_timeout << min(request.tries, 16), self.settings.poll_timeout_max)
+        self._requests[origin] = _Request(now + delay, request.tries + 1, last)
+        return SendPeer(target, Nack(origin, first, last))
+
+    # ---- output ----
+
+    def pump(self, now: int) -> list[Effect]:
+        """First sends of own rows within W above the lowest claim among live peers (Q3 b)."""
+        stored = self.table.origins[self.own].stored
+        if self.sent >= stored:
+            return []
+        counted = self.peers if "window_down" in self._mutants else [i for i in self.peers if self.is_live(i, now)]
+        limit = min((self.accepted.claims[i][self.own] for i in counted), default=stored) + self.settings.send_window
+        rows = self.table.rows(self.own, self.sent + 1, min(limit, stored))
+        if not rows:
+            return []
+        self.sent = rows[-1].n
+        self._dirty = True
+        return [Broadcast(batch) for batch in self._batches(self.own, rows)]
+
+    def tick(self, now: int, hlc: int) -> list[Effect]:
+        """NACKs and CLAIMS that are due at `now`."""
+        out: list[Effect] = [
+            self._ask(origin, request, now) for origin, request in sorted(self._requests.items()) if request.due <= now
+        ]
+        want = self._poll(now)
+        owed = self._dirty or self._owe_full or bool(want)
+        due = (owed and now >= self._claims_at + self.settings.claims_tick) or now >= self._full_due
+        if not self.peers or not due:
+            return out
+        out.append(Broadcast(self._claims(now, hlc, want)))
+        return out
+
+    @property
+    def _full_due(self) -> int:
+        return self._full_at + self.settings.heartbeat
+
+    def _lagging(self, now: int) -> list[int]:
+        """Live peers that have not claimed everything stored here."""
+        stored = self.table.vector("stored")
+        return [
+            i
+            for i in self.peers
+            if self.is_live(i, now) and any(self.accepted.claims[i][k] < stored[k] for k in self.members)
+        ]
+
+    def _poll(self, now: int) -> tuple[int, ...]:
+        if self._want_all:
+            return self.peers
+        if now < self._progress + self._patience or "no_poll" in self._mutants:
+            return ()
+        want = tuple(self._lagging(now))
+        if want:
+            self._progress = now
+            self._patience = min(2 * self._patience, self.settings.poll_timeout_max)
+        return want
+
+    def _claims(self, now: int, hlc: int, want: tuple[int, ...]) -> Claims:
+        full = self._owe_full or now >= self._full_due
+        own_stable, own_reduce = self.stable_claims.claims[self.own], self.reduce.claims[self.own]
+        own_stored = self.table.vector("stored")
+
+        def changed(vector: list[int], said: list[int]) -> tuple[tuple[int, int], ...]:
+            entries = tuple((k, vector[k]) for k in self.members if full or vector[k] != said[k])
+            for k, value in entries:
+                said[k] = value
+            return entries
+
+        frame = Claims(
+            full,
+            changed(own_stored, self._said_stored),
+            changed(own_stable, self._said_stable),
+            changed(own_reduce, self._said_reduce),
+            self.sent,
+            hlc,
+            want,
+        )
+        self._dirty = self._owe_full = self._want_all = False
+        self._claims_at = now
+        if full:
+            self._full_at = now
+        return frame
+
+    def next_deadline(self, now: int) -> int | None:
+        """When `tick` has something to do next."""
+        if not self.peers:
+            return None
+        due = [self._full_due, *(request.due for request in self._requests.values())]
+        if self._dirty or self._owe_full or self._want_all:
+            due.append(self._claims_at + self.settings.claims_tick)
+        if "no_poll" not in self._mutants and self._lagging(now):
+            due.append(self._progress + self._patience)
+        return min(due)

@@ -1,0 +1,184 @@
+"""Frames between an agent and its station (overview section 7). Up = agent to station."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roamcast.middleware.rows import Item
+
+PROTOCOL_VERSION = (1, 0)
+"""(major, minor). A peer of another major version is refused and told so."""
+
+
+JOINED_AT = -(1 << 32)
+"""`at` of a WELCOME that opens the first session of a new incarnation of a name that had an older one (O-3): far below
+zero, so that whatever waits for the older one fits behind it."""
+
+
+# ---- up ----
+
+
+@dataclass(slots=True, frozen=True)
+class Hello:
+    """Attach: one attempt, numbered by the host's epoch."""
+
+    version: tuple[int, int]
+    name: str
+    incarnation: int
+    ephemeral: bool
+    e: int
+    """Epoch of this attempt; only the host counts it."""
+    last: int
+    """Slot of the last session's station (first HELLO of an incarnation: the slot that enrolled the host)."""
+    le: int
+    """Epoch of the last session whose WELCOME was received; 0 = none in this incarnation."""
+    c: int
+    """Last position acknowledged by the application in session le, cumulative."""
+    una: int
+    """Lowest own number not acknowledged by a station."""
+    ping_s: int
+    """Announced ping interval, seconds."""
+
+
+@dataclass(slots=True, frozen=True)
+class Ack:
+    """Everything up to position c is acknowledged by the application, cumulative."""
+
+    e: int
+    c: int
+
+
+@dataclass(slots=True, frozen=True)
+class Data:
+    """One message of the host. `c` = last position given to the application when the call was made."""
+
+    e: int
+    number: int
+    c: int
+    to: str | None
+    """Name of the addressee; None = broadcast to all."""
+    body: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class Ping:
+    """Are you there? Acknowledges like ACK."""
+
+    e: int
+    c: int
+
+
+@dataclass(slots=True, frozen=True)
+class Detach:
+    """Away at once; custody stays."""
+
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Leave:
+    """End membership; answered LEFT when durable."""
+
+    e: int
+
+
+# ---- down ----
+
+
+@dataclass(slots=True, frozen=True)
+class Welcome:
+    """The session of attempt e is open. Nothing else on the channel counts before it."""
+
+    version: tuple[int, int]
+    e: int
+    lastseq: int
+    """Highest own number of the host that is durable in the system."""
+    gap: bool
+    """Messages were missed (expiry)."""
+    at: int
+    """Where the session's positions start: the host's c becomes `at`. Spool entries have negative positions."""
+    message_bytes_max: int
+    window_entries: int
+    stations: tuple[tuple[str, int, str, bytes], ...] = ()
+    """(id, slot, endpoint, CURVE public key Z85), only when changed against what the host may know; () = no news."""
+
+
+@dataclass(slots=True, frozen=True)
+class Msg:
+    """Every entry in (prev, last] that this host is owed. Taken iff prev = the host's c in hand."""
+
+    prev: int
+    last: int
+    entries: tuple[tuple[int, Item], ...]
+    """(position, item), positions strictly increasing in (prev, last]."""
+
+
+@dataclass(slots=True, frozen=True)
+class Uack:
+    """Own numbers up to `lastseq` are durable; the message `lastseq` is row (slot, n)."""
+
+    e: int
+    lastseq: int
+    slot: int
+    n: int
+
+
+@dataclass(slots=True, frozen=True)
+class Pong:
+    """Answer to PING. `sent` = last position sent in this session; the host has less in hand: a frame was lost."""
+
+    sent: int
+
+
+@dataclass(slots=True, frozen=True)
+class Wait:
+    """The station is working on it; no timeout of the host runs for 15 s."""
+
+    reason: str
+    station: int
+    """Slot concerned, 0 = none."""
+    since: int
+    """UTC microseconds since when, 0 = unknown."""
+
+
+@dataclass(slots=True, frozen=True)
+class Reset:
+    """Attempt e: the session named is unknown here; take a new incarnation."""
+
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Stale:
+    """The epoch of a HELLO is not above `highest`."""
+
+    highest: int
+
+
+@dataclass(slots=True, frozen=True)
+class Replaced:
+    """Session or attempt e ended: a newer attachment (e), or a newer incarnation (e = 0: for good)."""
+
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Refused:
+    """A frame was refused. Codes: see docs/protocols/host-link.md."""
+
+    code: str
+    text: str
+
+
+@dataclass(slots=True, frozen=True)
+class NoSession:
+    """A frame other than HELLO on a channel without a session."""
+
+
+@dataclass(slots=True, frozen=True)
+class Left:
+    """LEAVE is durable."""
+
+
+UpFrame = Hello | Ack | Data | Ping | Detach | Leave
+DownFrame = Welcome | Msg | Uack | Pong | Wait | Reset | Stale | Replaced | Refused | NoSession | Left

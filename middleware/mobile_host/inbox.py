@@ -1,0 +1,243 @@
+"""What is in hand, given and acknowledged: the agent's end of a host's stream.
+
+Positions belong to one session. A frame is taken iff its `prev` is the position in hand. An entry goes through three
+states: *in hand* (received), *given* (the application took it), *acknowledged*. c is the position before the first
+entry that is not acknowledged, or the position in hand if there is none.
+
+From the HELLO that names (le, c) until the next WELCOME c is frozen, since the station may use any claim it has heard.
+What was given but not acknowledged is then remembered by (slot, n); what is acknowledged while its position in the next
+session is unknown is a *late acknowledgement*, durable by (slot, n). When the replay brings a remembered message it is
+not given again; it takes its new position, already acknowledged if its acknowledgement was late. A late
+acknowledgement is forgotten in the same Save as the c that covers it.
+
+Remembered ids cannot leak: within one session the messages of one origin come in the order of their numbers, so once
+(k, n') has come, a remembered (k, n) with n < n' never will (it fell into a gap): it is dropped. For an origin that
+stays silent after a gap the number of late acknowledgements is bounded by `late_max`. They outlive a new incarnation as
+well, whose stream may bring old messages again. (To drop all ids at a gap would be wrong: a record that expired at a
+station behind the former one may replay what the former one had sent.)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Set
+
+from roamcast.middleware.errors import LocalProtocolError
+from roamcast.middleware.mobile_host.effects import Delivered, Discontinuity, StateLost
+from roamcast.middleware.mobile_host.settings import AgentSettings
+from roamcast.middleware.mobile_host.state import AgentImage, Fact, LateAck, Told
+from roamcast.middleware.rows import Item, Kind, MessageId
+
+
+class Entry:
+    """One message of the stream, without its content."""
+
+    __slots__ = ("acked", "gone", "late", "le", "n", "pos", "size", "slot", "token")
+
+    def __init__(self, slot: int, n: int, size: int) -> None:
+        self.slot = slot
+        self.n = n
+        self.size = size
+        self.le = 0
+        """Session in which it was last received ..."""
+        self.pos = 0
+        """... and its position there."""
+        self.token = 0
+        self.acked = False
+        self.late = False
+        self.gone = False
+        """It will never come again: its acknowledgement means nothing."""
+
+
+class Inbox:
+    """One host's stream as the agent sees it. `facts` collects what is to be saved; the owner empties it."""
+
+    def __init__(self, image: AgentImage, settings: AgentSettings, mutants: Set[str]) -> None:
+        self.le = image.le
+        self.position = image.c
+        """Position in hand."""
+        self.frozen = False
+        self.facts: list[Fact] = []
+        self.forget: list[MessageId] = []
+        """Late acknowledgements that may go with the next Acked."""
+        self.unsaid = 0
+        self.unsaid_bytes = 0
+        """Acknowledged since the last ACK, PING or HELLO."""
+        self._settings = settings
+        self._mutants = mutants
+        self._hand: deque[tuple[Entry, Item, bool]] = deque()
+        """In hand: (entry, content, own)."""
+        self._queue: deque[Entry] = deque()
+        """Entries of the session from the first that c does not cover, in order of position."""
+        self._given: deque[Entry | Discontinuity | StateLost] = deque()
+        """Given and not acknowledged, in order of tokens."""
+        self._notices: deque[Discontinuity | StateLost] = deque()
+        """To be given before what is in hand."""
+        self._late: dict[MessageId, Entry] = {}
+        self._remembered: dict[int, deque[Entry]] = {}
+        """Per origin, ascending: given or acknowledged in an earlier session and not replayed yet in this one."""
+        self._token = 0
+        for slot, n in image.late:
+            entry = Entry(slot, n, 0)
+            entry.acked = entry.late = True
+            self._late[slot, n] = entry
+        if image.lost:
+            self._notices.append(StateLost(0))
+        if image.gap:
+            self._notices.append(Discontinuity(0))
+
+    # ---- positions ----
+
+    @property
+    def c(self) -> int:
+        """Last position acknowledged by the application, cumulative."""
+        return self._queue[0].pos - 1 if self._queue else self.position
+
+    @property
+    def given_position(self) -> int:
+        """Last position given to the application."""
+        return self._hand[0][0].pos - 1 if self._hand else self.position
+
+    @property
+    def in_hand(self) -> int:
+        """Messages received and not given yet."""
+        return len(self._hand)
+
+    @property
+    def unacknowledged(self) -> int:
+        """Messages of the session that c does not cover, the station's window in use."""
+        return len(self._queue)
+
+    # ---- session ----
+
+    def freeze(self) -> None:
+        """A HELLO that names (le, c) is made."""
+        self.frozen = True
+        self.unsaid = self.unsaid_bytes = 0
+
+    def drop_hand(self) -> None:
+        """The session has ended: what was not given will be replayed."""
+        if "hand_kept" not in self._mutants:
+            self._hand.clear()
+
+    def open(self, le: int, at: int, gap: bool) -> None:
+        """The WELCOME of session `le`: positions start at `at`."""
+        self.le, self.position, self.frozen = le, at, False
+        self._queue.clear()
+        self.unsaid = self.unsaid_bytes = 0
+        if gap:
+            self.notify(Discontinuity(0))
+        keep = list(self._late.values())
+        if "given_forgotten" not in self._mutants:
+            keep += [entry for entry in self._given if isinstance(entry, Entry) and not entry.gone]
+        by_origin: dict[int, list[Entry]] = {}
+        for entry in keep:
+            by_origin.setdefault(entry.slot, []).append(entry)
+        self._remembered = {slot: deque(sorted(of, key=lambda entry: entry.n)) for slot, of in by_origin.items()}
+
+    def renew(self) -> None:
+        """A new incarnation begins: no session, nothing acknowledged."""
+        self.le, self.position = 0, 0
+        self._queue.clear()
+        self._hand.clear()
+
+    def notify(self, notice: Discontinuity | StateLost) -> None:
+        """Give `notice` before everything that is received from now on; equal ones not given yet are one."""
+        if not any(type(waiting) is type(notice) for waiting in self._notices):
+            self._notices.append(notice)
+
+    # ---- stream ----
+
+    def put(self, pos: int, item: Item, own: bool) -> None:
+        """Take in the entry at `pos`. The owner sets `position` and calls `advance` after the frame."""
+        remembered = self._remembered.get(item.slot)
+        entry = self._recall(remembered, item.n) if remembered else None
+        if entry is None:
+            entry = Entry(item.slot, item.n, len(item.body))
+            if item.kind >= Kind.REFUSED:
+                entry.acked = True
+            else:
+                self._hand.append((entry, item, own))
+        entry.pos, entry.le = pos, self.le
+        self._queue.append(entry)
+
+    def take(self) -> Delivered | Discontinuity | StateLost | None:
+        """The next for the application; it is given thereby."""
+        if self._notices:
+            notice = self._notices.popleft()
+            self._token = notice.token = self._token + 1
+            self._given.append(notice)
+            return notice
+        if not self._hand:
+            return None
+        entry, item, own = self._hand.popleft()
+        self._token = entry.token = self._token + 1
+        self._given.append(entry)
+        return Delivered(
+            entry.token,
+            (entry.slot, entry.n),
+            item.sender,
+            item.incarnation32,
+            item.number,
+            item.kind,
+            own,
+            item.body,
+        )
+
+    def ack(self, token: int) -> None:
+        """The application has everything given up to `token`. Raises LocalProtocolError for one never given."""
+        if token > self._token:
+            raise LocalProtocolError(f"token {token} was never given")
+        told = False
+        given = self._given
+        counted: list[Entry] = []
+        while given and given[0].token <= token:
+            entry = given.popleft()
+            if not isinstance(entry, Entry):
+                told = True
+                continue
+            entry.acked = True
+            if (self.frozen or entry.le != self.le) and not entry.gone:
+                self._ack_late(entry)
+            else:
+                counted.append(entry)
+        if told and not self._notices and not any(isinstance(other, (Discontinuity, StateLost)) for other in given):
+            self.facts.append(Told())
+        self.advance()
+        for (
+            entry
+        ) in counted:  # a replay in another order put it behind one that is not acknowledged: c does not cover it
+            if self._queue and entry.pos >= self._queue[0].pos and not entry.gone:
+                self._ack_late(entry)
+
+    def advance(self) -> None:
+        """Move c over what is acknowledged at the head of the session, unless it is frozen."""
+        queue = self._queue
+        while queue and queue[0].acked and not self.frozen:
+            entry = queue.popleft()
+            self.unsaid += 1
+            self.unsaid_bytes += entry.size
+            if entry.late:
+                self._forget(entry)
+
+    def _ack_late(self, entry: Entry) -> None:
+        if "late_ack_lost" in self._mutants:
+            return
+        entry.late = True
+        self._late[entry.slot, entry.n] = entry
+        self.facts.append(LateAck(entry.slot, entry.n))
+        if len(self._late) > self._settings.late_max:
+            self._forget(next(iter(self._late.values())))
+
+    def _forget(self, entry: Entry) -> None:
+        if self._late.pop((entry.slot, entry.n), None) is not None:
+            self.forget.append((entry.slot, entry.n))
+
+    def _recall(self, remembered: deque[Entry], n: int) -> Entry | None:
+        """The remembered entry with number n of this origin; those below never come again."""
+        while remembered and remembered[0].n < n:
+            entry = remembered.popleft()
+            entry.gone = True
+            if entry.late:
+                self._forget(entry)
+        return remembered.popleft() if remembered and remembered[0].n == n else None

@@ -1,0 +1,246 @@
+"""What host and station say to each other while a session is open, and what outlives it: inbox and outbox.
+
+Nothing is repaired inside a session. `receive` and `expire` return the reason when the session is over; the owner
+attaches again. A frame is taken iff its `prev` is the position in hand: anything else means that one was lost.
+
+Source: overview section 7, causal-broadcast.md 'MH rules' 2-5, P3, P4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from roamcast.middleware.host_frames import Ack, Data, Leave, Msg, Ping, Pong, Uack, Wait, Welcome
+from roamcast.middleware.mobile_host.effects import Receipt, StateLost
+from roamcast.middleware.mobile_host.inbox import Inbox
+from roamcast.middleware.mobile_host.journal import Journal
+from roamcast.middleware.mobile_host.liveness import FAR, Liveness
+from roamcast.middleware.mobile_host.outbox import Outbox, OutEntry
+from roamcast.middleware.mobile_host.settings import AgentSettings
+from roamcast.middleware.mobile_host.state import Acked, AgentImage, OutboxDropped, OutboxTrimmed, Queued, Welcomed
+from roamcast.middleware.rows import Item, Kind
+
+
+class Session:
+    """The open session, or the last one. `now` is set by the owner at the beginning of a tick."""
+
+    def __init__(
+        self, name: str, image: AgentImage, settings: AgentSettings, journal: Journal, mutants: Set[str]
+    ) -> None:
+        self.now = 0
+        self.incarnation = image.incarnation
+        self.inbox = Inbox(image, settings, mutants)
+        self.outbox = Outbox(image, settings)
+        self.live = Liveness(settings)
+        self.is_open = False
+        self.opened_at = 0
+        self.quiet = 0
+        """Answers in a row that said that nothing more was owed."""
+        self._name = name
+        self._settings = settings
+        self._journal = journal
+        self._mutants = mutants
+        self._epoch = 0
+        self._window = settings.window_entries
+        self._saved_c = image.c
+        self._c_dirty = False
+        self._sent_data = False
+
+    # ---- begin and end ----
+
+    def claim(self) -> tuple[int, int]:
+        """(le, c) for a HELLO; c is frozen from here on."""
+        self.inbox.freeze()
+        self._said()
+        return self.inbox.le, self.inbox.c
+
+    def open(self, frame: Welcome, station: int, leaving: bool, lost: bool) -> None:
+        """WELCOME: save what it says, answer ACK(e, at), send the whole outbox. `lost`: tell StateLost first."""
+        self.is_open = True
+        self.opened_at = self.now
+        self.quiet = 0
+        self._epoch = frame.e
+        self._window = frame.window_entries
+        self._saved_c, self._c_dirty = frame.at, False
+        self._journal.save(Welcomed(station, frame.e, frame.at, frame.gap, frame.lastseq, lost))
+        if lost:
+            self.inbox.notify(StateLost(0))
+        self.outbox.message_bytes_max = frame.message_bytes_max
+        self._stored(frame.lastseq, None)
+        self.inbox.open(frame.e, frame.at, frame.gap)
+        self.live.open(self.now)
+        self.live.stir(self.now)
+        self.live.progress(self.now, bool(self.outbox))
+        self._journal.send(Ack(frame.e, frame.at))
+        for number, entry in self.outbox.entries.items():
+            entry.c = frame.at
+            self._send_data(number, entry)
+        if leaving:
+            self.say_leave()
+
+    def close(self) -> None:
+        """The session is over; what is in hand and not given will come again."""
+        self.is_open = False
+        self.live.stop_waiting()
+        self.inbox.drop_hand()
+
+    def renew(self, incarnation: int) -> None:
+        """Nothing holds any more but what was given and what never was on a link."""
+        self.incarnation = incarnation
+        self.inbox.renew()
+        self._saved_c, self._c_dirty = 0, False
+
+    # ---- frames ----
+
+    def receive(self, frame: Msg | Uack | Pong | Wait) -> str | None:
+        """A frame of the station. Returns why the session is over, or None."""
+        match frame:
+            case Msg():
+                return self.take_frame(frame)
+            case Uack():
+                return self._uack(frame)
+            case Pong(sent):
+                self.live.ponged()
+                if sent > self.inbox.position:
+                    return "frame lost"
+                self.quiet = 0 if self.inbox.unacknowledged else self.quiet + 1
+            case Wait():
+                self.live.wait(frame, self.now)
+        return None
+
+    def take_frame(self, frame: Msg) -> str | None:
+        """The entries in (prev, last]. Returns why the session is over, or None."""
+        inbox = self.inbox
+        if frame.prev != inbox.position and "prev_ignored" not in self._mutants:
+            return "frame lost"
+        name, low = self._name, self.incarnation & 0xFFFFFFFF
+        before = frame.prev
+        for pos, item in frame.entries:
+            if not before < pos <= frame.last:
+                return "bad frame"
+            before = pos
+            own = item.incarnation32 == low and item.sender == name
+            if own:
+                self._came_back(item)
+            inbox.put(pos, item, own)
+        if frame.last < before:
+            return "bad frame"
+        inbox.position = frame.last
+        inbox.advance()
+        self.live.stir(self.now)
+        self.quiet = 0
+        if inbox.unacknowledged > self._window * self._settings.window_excess:
+            return "window exceeded"
+        return None
+
+    def _came_back(self, item: Item) -> None:
+        """An own message in the host's stream: it is stored, whatever became of its UACK."""
+        refused = item.kind is Kind.REFUSED
+        was_there = "own_not_dropped" not in self._mutants and self.outbox.drop(item.number)
+        if was_there:
+            self._journal.save_lazily(OutboxDropped(item.number))
+            self.live.progress(self.now, bool(self.outbox))
+        if was_there or refused:
+            self._journal.emit(Receipt(item.number, "refused" if refused else "stored", (item.slot, item.n)))
+
+    def _uack(self, frame: Uack) -> str | None:
+        if frame.e != self._epoch:
+            return None
+        if frame.lastseq > self.outbox.highest:
+            return "bad frame"
+        self.live.stir(self.now)
+        if self._stored(frame.lastseq, (frame.slot, frame.n) if frame.n else None):
+            self._journal.save_lazily(OutboxTrimmed(frame.lastseq))
+            self.live.progress(self.now, bool(self.outbox))
+        if self.live.waiting is not None:  # messages are taken again: what was sent meanwhile was not
+            self.live.stop_waiting()
+            self.live.progress(self.now, bool(self.outbox))
+            for number, entry in self.outbox.entries.items():
+                self._send_data(number, entry)
+        return None
+
+    def _stored(self, lastseq: int, last_id: tuple[int, int] | None) -> bool:
+        """Own numbers up to `lastseq` are stored; returns whether that is news."""
+        gone = self.outbox.trim(lastseq)
+        for number in gone:
+            self._journal.emit(Receipt(number, "stored", last_id if number == lastseq else None))
+        return bool(gone)
+
+    # ---- what the host says ----
+
+    def submit(self, body: bytes, to: str | None) -> int:
+        """Queue a message and, in an open session, send it. Raises OutboxFull, MessageTooLarge."""
+        number = self.outbox.append(to, body, self.inbox.given_position)
+        self._journal.save(Queued(number, to, body))
+        if self.is_open:
+            if len(self.outbox) == 1:
+                self.live.progress(self.now, outstanding=True)
+            self._send_data(number, self.outbox.entries[number])
+        return number
+
+    def ack(self, token: int) -> None:
+        """The application has everything up to `token`. Raises LocalProtocolError."""
+        self.inbox.ack(token)
+        self._c_dirty = True
+
+    def ping(self, timeout: int | None = None) -> None:
+        """Send PING; `timeout` (microseconds) in place of the usual one."""
+        self._said()
+        self._journal.send(Ping(self._epoch, self.inbox.c))
+        self.live.pinged(self.now, bool(self.outbox) or self.inbox.unacknowledged > 0, timeout)
+
+    def say_ack(self) -> None:
+        """Send ACK."""
+        self._said()
+        self._journal.send(Ack(self._epoch, self.inbox.c))
+        self.live.stir(self.now)
+
+    def say_leave(self) -> None:
+        """Send LEAVE."""
+        self._journal.send(Leave(self._epoch))
+        self.live.leaving(self.now)
+
+    def expire(self) -> str | None:
+        """Do what is due. Returns why the session is over, or None."""
+        reason = self.live.overdue(self.now)
+        if reason is None and self.live.ping_due(self.now):
+            self.ping()
+        return reason
+
+    def flush(self) -> None:
+        """Before the tick closes: say acknowledgements that are due, save c."""
+        inbox = self.inbox
+        if self.is_open and inbox.unsaid:
+            enough = min(self._settings.ack_entries, max(1, self._window // 4))
+            if (
+                inbox.unsaid >= enough
+                or inbox.unsaid_bytes >= self._settings.ack_bytes
+                or self._sent_data
+                or self.now >= self.live.ack_at
+            ):
+                self.say_ack()
+            elif self.live.ack_at == FAR:
+                self.live.ack_at = self.now + self._settings.ack_delay
+        self._sent_data = False
+        if inbox.facts:
+            self._journal.save(*inbox.facts)
+            inbox.facts = []
+        if self._c_dirty:
+            self._c_dirty = False
+            c = inbox.c
+            if c != self._saved_c:
+                self._saved_c = c
+                self._journal.save(Acked(inbox.le, c, tuple(inbox.forget)))
+                inbox.forget = []
+
+    def _said(self) -> None:
+        """A frame says c: it must be saved before."""
+        self.inbox.unsaid = self.inbox.unsaid_bytes = 0
+        self.live.ack_at = FAR
+        self._c_dirty = True
+
+    def _send_data(self, number: int, entry: OutEntry) -> None:
+        entry.linked = True
+        self._sent_data = True
+        self._journal.send(Data(self._epoch, number, entry.c, entry.to, entry.body))
+        self.live.stir(self.now)

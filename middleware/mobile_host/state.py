@@ -1,0 +1,214 @@
+"""The durable state of an agent: the facts of a `Save`, and the image that they make up.
+
+`AgentImage.apply` is the reference meaning of every fact. The simulator's disk is this class; the state file holds the
+same facts as records. What must be durable before what: overview section 7.
+
+    fact                            durable before
+    NewIncarnation                  its first HELLO
+    Queued                          its DATA, and before `submit`'s caller is told
+    Welcomed                        ACK(e, at)
+    Acked                           the ACK, PING or HELLO that says it, and before `ack` returns
+    LateAck                         before `ack` returns
+    OutboxTrimmed                   nothing: lazy
+    OutboxDropped                   the Acked that covers the own message (it rides in the same Save at the latest)
+    Told                            nothing: without it a notice is told again
+    Epoch                           the HELLO that says it (a late HELLO of an earlier life would pass for a newer one)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from roamcast.middleware.rows import MessageId
+
+
+@dataclass(slots=True, frozen=True)
+class Checkpoint:
+    """Everything but the outbox and the late acknowledgements: what a compacted state begins with."""
+
+    incarnation: int
+    epoch: int
+    last: int
+    le: int
+    c: int
+    highest: int
+    gap: bool
+    lost: bool
+
+
+@dataclass(slots=True, frozen=True)
+class NewIncarnation:
+    """A new identity: own numbers start at 1, the outbox is empty. `lost`: StateLost is still to be told."""
+
+    incarnation: int
+    last: int
+    """Slot of the station that enrolled the host."""
+    lost: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Epoch:
+    """Attempts up to `e` have been made."""
+
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Queued:
+    """An own message took its number and waits in the outbox."""
+
+    number: int
+    to: str | None
+    body: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class OutboxTrimmed:
+    """Own messages with number <= upto are stored at a station."""
+
+    upto: int
+
+
+@dataclass(slots=True, frozen=True)
+class OutboxDropped:
+    """The own message `number` came back, so it is stored."""
+
+    number: int
+
+
+@dataclass(slots=True, frozen=True)
+class Welcomed:
+    """Session `le` is open at station `last`; positions start at `c`; own messages up to `lastseq` are stored."""
+
+    last: int
+    le: int
+    c: int
+    gap: bool
+    """A Discontinuity is to be told."""
+    lastseq: int
+    lost: bool = False
+    """StateLost is to be told: the stations know an older incarnation of the name."""
+
+
+@dataclass(slots=True, frozen=True)
+class Acked:
+    """The application has everything of session `le` up to position `c`; late acknowledgements `forget` are covered."""
+
+    le: int
+    c: int
+    forget: tuple[MessageId, ...] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class LateAck:
+    """The application has the message (slot, n), whose position in the next session is not known yet."""
+
+    slot: int
+    n: int
+
+
+@dataclass(slots=True, frozen=True)
+class Told:
+    """The application has every Discontinuity and StateLost so far."""
+
+
+Fact = Checkpoint | NewIncarnation | Epoch | Queued | OutboxTrimmed | OutboxDropped | Welcomed | Acked | LateAck | Told
+
+
+_FACTS: Final[tuple[type[Any], ...]] = (
+    Checkpoint,
+    NewIncarnation,
+    Epoch,
+    Queued,
+    OutboxTrimmed,
+    OutboxDropped,
+    Welcomed,
+    Acked,
+    LateAck,
+    Told,
+)
+"""A fact's tag on disk is its index here: append only."""
+
+_FIELDS: Final = {kind: (tag, [field.name for field in fields(kind)]) for tag, kind in enumerate(_FACTS)}
+
+
+def to_plain(fact: Fact) -> list[Any]:
+    """Tag and fields, for an encoder."""
+    tag, names = _FIELDS[type(fact)]
+    return [tag, *[getattr(fact, name) for name in names]]
+
+
+def from_plain(plain: Any) -> Fact:
+    """The fact of `to_plain`, its tuples perhaps lists. Raises TypeError, ValueError or IndexError for other things."""
+    tag, *values = plain
+    if _FACTS[tag] is Acked:
+        le, c, forget = values
+        return Acked(le, c, tuple((slot, n) for slot, n in forget))
+    fact: Fact = _FACTS[tag](*values)
+    return fact
+
+
+@dataclass(slots=True)
+class AgentImage:
+    """The whole durable content of an agent's state, as plain objects. Incarnation 0: there is no state yet."""
+
+    incarnation: int = 0
+    epoch: int = 0
+    last: int = 0
+    le: int = 0
+    c: int = 0
+    highest: int = 0
+    """Highest own number given."""
+    gap: bool = False
+    lost: bool = False
+    outbox: dict[int, tuple[str | None, bytes]] = field(default_factory=dict)
+    """Own number -> (addressee or None, body), ascending."""
+    late: dict[MessageId, None] = field(default_factory=dict)
+    """Late acknowledgements, oldest first."""
+
+    def apply(self, fact: Fact) -> None:
+        """Apply one fact."""
+        match fact:
+            case Acked(le, c, forget):
+                if le == self.le:
+                    self.c = c
+                for message_id in forget:
+                    self.late.pop(message_id, None)
+            case Queued(number, to, body):
+                self.outbox[number] = (to, body)
+                self.highest = max(self.highest, number)
+            case OutboxTrimmed(upto):
+                self._trim(upto)
+            case OutboxDropped(number):
+                self.outbox.pop(number, None)
+            case LateAck(slot, n):
+                self.late[slot, n] = None
+            case Welcomed(last, le, c, gap, lastseq, lost):
+                self.lost = self.lost or lost
+                self.last, self.le, self.c = last, le, c
+                self.epoch = max(self.epoch, le)
+                self.gap = self.gap or gap
+                self._trim(lastseq)
+            case Epoch(e):
+                self.epoch = max(self.epoch, e)
+            case Told():
+                self.gap = self.lost = False
+            case NewIncarnation(incarnation, last, lost):
+                self.incarnation, self.last, self.le, self.c, self.highest = incarnation, last, 0, 0, 0
+                self.lost = self.lost or lost
+                self.outbox = {}
+            case Checkpoint():
+                self.incarnation, self.epoch, self.last = fact.incarnation, fact.epoch, fact.last
+                self.le, self.c, self.highest, self.gap, self.lost = fact.le, fact.c, fact.highest, fact.gap, fact.lost
+                self.outbox, self.late = {}, {}
+
+    def snapshot(self) -> tuple[Fact, ...]:
+        """Facts that make a new image equal to this one."""
+        head = Checkpoint(self.incarnation, self.epoch, self.last, self.le, self.c, self.highest, self.gap, self.lost)
+        queued = tuple(Queued(number, to, body) for number, (to, body) in self.outbox.items())
+        return (head, *queued, *(LateAck(slot, n) for slot, n in self.late))
+
+    def _trim(self, upto: int) -> None:
+        while self.outbox and (first := next(iter(self.outbox))) <= upto:
+            del self.outbox[first]

@@ -1,0 +1,92 @@
+"""The one record a message has at a station: the row of the message table.
+
+A row is at once the PDU of the FIFO broadcast, the entry of the delivery log and the source of every
+replay (overview section 6). Rows of origin k are numbered 1, 2, ...; (k, n) names a message everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+MH = tuple[int, int]
+"""A mobile host: (number, incarnation). Number: slot << 32 | counter; incarnation: 64 random bits, 0 = not bound."""
+
+MessageId = tuple[int, int]
+"""(origin slot, number in the origin's stream)."""
+
+
+class Kind(IntEnum):
+    """What a row is; it fixes the audience."""
+
+    BROADCAST = 0  # audience: every member host
+    MAIL = 1  # audience: the host `addressee`
+    REFUSED = 2  # audience: the sender; its own number was refused (unknown, revoked or gone addressee)
+    ENROL = 3  # audience: nobody; host `host` is a member from here
+    BIND = 4  # audience: nobody; the enrolled record of `host` belongs to `incarnation`
+    JOIN = 5  # audience: nobody; a new `incarnation` of `host` has joined
+    LEAVE = 6  # audience: nobody; `host` left for good
+    EXPIRE = 7  # audience: nobody; custody of (`host`, `incarnation`) expired
+
+
+CONTROL_KINDS = frozenset({Kind.ENROL, Kind.BIND, Kind.JOIN, Kind.LEAVE, Kind.EXPIRE})
+
+
+@dataclass(slots=True)
+class Row:
+    """One message. Immutable but for `position` (set once) and `item` (a driver may drop cached bytes)."""
+
+    slot: int
+    """Origin station."""
+    n: int
+    """Number in the origin's stream, from 1."""
+    stamp: tuple[tuple[int, int], ...]
+    """S: (slot, value) of the entries changed against row n-1 of the same origin; the own entry, n, is left out."""
+    hlc: int
+    """Hybrid logical clock, microseconds UTC, of the origin when the row was made."""
+    kind: Kind
+    host: int
+    """Sender's host number (for control rows: the host concerned); 0 if none."""
+    incarnation: int
+    """Sender's incarnation (64 bits)."""
+    number: int
+    """Sender's own number of this message; for JOIN its order among the joins of its name; else 0."""
+    taken: tuple[int, int]
+    """(e, c) of the sender's DATA: what it had been given when it sent. History for the audit."""
+    addressee: int
+    """Host number for MAIL and REFUSED, else 0."""
+    item: bytes | None
+    """The final encoded item for hosts (empty for control rows). None: dropped from memory, load from the store."""
+    size: int
+    """len(item) in bytes."""
+    position: int | None = None
+    """Place in this station's delivery order, from 1; None while it waits for its causal predecessors."""
+
+    @property
+    def id(self) -> MessageId:
+        """(slot, n), the name of the message everywhere."""
+        return (self.slot, self.n)
+
+
+@dataclass(slots=True, frozen=True)
+class SpoolItem:
+    """A message kept for an absent host after its row may have been collected."""
+
+    slot: int
+    n: int
+    item: bytes | None
+    size: int
+
+
+@dataclass(slots=True, frozen=True)
+class Item:
+    """What one entry of a MSG frame says to a host: the decoded form of `Row.item`."""
+
+    slot: int
+    n: int
+    sender: str
+    incarnation32: int
+    """Low 32 bits of the sender's incarnation."""
+    number: int
+    kind: Kind
+    body: bytes

@@ -1,0 +1,59 @@
+"""Settings of the station's cores: every limit and timer, in microseconds and bytes (overview section 10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MS = 1_000
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Immutable; a change arrives as the command `Configure`."""
+
+    window_entries: int = 512
+    """Entries sent to a host and not acknowledged, spool included."""
+    window_bytes: int = MIB
+    frame_bytes: int = 48 << 10
+    """A MSG frame is cut here; a larger message travels alone."""
+    message_bytes_max: int = 256 << 10
+    claims_tick: int = 20 * MS
+    nack_timeout: int = 60 * MS
+    poll_timeout: int = 120 * MS
+    poll_timeout_max: int = 2 * SECOND
+    send_window: int = 1024
+    """W: own rows first sent while n - (lowest stored claim among live stations) <= W."""
+    out_of_order_max: int = 1024
+    """W_ooo per origin."""
+    nack_rows_max: int = 256
+    nack_bytes_max: int = MIB
+    heartbeat: int = 5 * SECOND
+    down_after: int = 15 * SECOND
+    spool_grace: int = 10 * SECOND
+    spool_behind_rows: int = 10_000
+    spool_behind_time: int = 30 * SECOND
+    spool_bytes_max: int = 256 * MIB
+    away_max: int = 30 * DAY
+    ephemeral_away_max: int = 60 * SECOND
+    retain_bytes: int = 8 << 30
+    retain_rows: int = 2_000_000
+    collect_interval: int = 5 * SECOND
+    collect_rows: int = 10_000
+    handoff_retry: int = 250 * MS
+    handoff_retry_max: int = 5 * SECOND
+    custody_retry: int = SECOND
+    custody_retry_max: int = 60 * SECOND
+    spool_part_bytes: int = MIB
+    spool_parts_per_answer: int = 8
+    wait_interval: int = 5 * SECOND
+    attach_interval: int = SECOND
+    """Token bucket of HELLOs per host: one token per interval ..."""
+    attach_burst: int = 20
+    """... up to this many."""
+    silence_slack: int = 10 * SECOND
+    """A channel silent for twice its ping interval plus this is hung up."""
+    clock_settle: int = 3_600 * SECOND
+    """Uptime since the last wall jump over 5 minutes before time may expire anybody."""

@@ -1,0 +1,232 @@
+"""Frames between stations (overview section 8). `mh` = (host number, incarnation); vectors are indexed by slot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem
+
+Vector = tuple[int, ...]
+"""One counter per slot, indexed by slot; entry k means "everything of k up to and including". Missing tail = 0."""
+
+
+@dataclass(slots=True, frozen=True)
+class Link:
+    """Introduces a station on a connection, and answers such an introduction."""
+
+    version: tuple[int, int]
+    group: str
+    id: str
+    slot: int
+    generation: int
+    boot: int
+    starts: int
+    highest_own: int
+    highest_yours: int
+    """Highest number known of the receiver's stream."""
+    your_starts: int
+    """Highest `starts` seen of the receiver."""
+    wall: int
+
+
+@dataclass(slots=True, frozen=True)
+class WentBack:
+    """Your store went back in time: I have seen a higher start count or own number of you."""
+
+    starts: int
+    highest: int
+
+
+@dataclass(slots=True, frozen=True)
+class NoLink:
+    """A frame came on a connection without LINK (the connection was renewed): say LINK again."""
+
+
+@dataclass(slots=True, frozen=True)
+class Refusal:
+    """LINK refused for good: other group, version, slot, generation."""
+
+    code: str
+    text: str
+
+
+@dataclass(slots=True, frozen=True)
+class DataBatch:
+    """Rows of one origin, numbers ascending. Another origin than the sender only in answer to NACK."""
+
+    origin: int
+    rows: tuple[Row, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Claims:
+    """What the sender has: entries changed since its last CLAIMS, or all (`full`). True for ever, merged by max."""
+
+    full: bool
+    stored: tuple[tuple[int, int], ...]
+    """(slot, n): every row of slot up to n is durable here (level 1)."""
+    stable: tuple[tuple[int, int], ...]
+    """(slot, n): I know every station has stored up to n (level 2)."""
+    reduce: tuple[tuple[int, int], ...]
+    """(slot, n): R of paper 000: no host in my custody needs the log up to n."""
+    sent: int
+    """Highest own number that I have sent for the first time."""
+    hlc: int
+    want: tuple[int, ...] = ()
+    """Slots asked to answer with full CLAIMS."""
+
+
+@dataclass(slots=True, frozen=True)
+class Nack:
+    """Rows first..last of `origin` are missing here."""
+
+    origin: int
+    first: int
+    last: int
+
+
+@dataclass(slots=True, frozen=True)
+class HandoffReq:
+    """HANDOFF_REQ: host mh attaches here in attempt e; give me its custody. Repeats what its HELLO said."""
+
+    mh: MH
+    e: int
+    le: int
+    c: int
+    una: int
+    parts: tuple[int, ...] = ()
+    """Spool parts that are here already."""
+
+
+@dataclass(slots=True, frozen=True)
+class State:
+    """STATE: custody of mh for attempt e. Counts as arrived when all `parts` spool parts are here."""
+
+    mh: MH
+    e: int
+    base: Vector
+    """What the host has, or the spool that follows holds."""
+    sent: Vector
+    """SENT of the sender: causal floor for the host's next sends."""
+    lastseq: int
+    last_id: MessageId
+    gap: bool
+    hlc: int
+    parts: int
+    ext: dict[str, bytes] = field(default_factory=dict)
+    """Optional parts by service; unknown ones are carried on."""
+
+
+@dataclass(slots=True, frozen=True)
+class SpoolPart:
+    """Part i (0-based) of k of the spool of mh for attempt e, in order."""
+
+    mh: MH
+    e: int
+    i: int
+    k: int
+    entries: tuple[SpoolItem, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class HandoffNack:
+    """No session le of mh is known here."""
+
+    mh: MH
+    e: int
+    order: int = 0
+    """To le = 0: the place of this incarnation among the joins of its name, given by the enrolling station."""
+
+
+@dataclass(slots=True, frozen=True)
+class Accept:
+    """mh of attempt e is served here without help: release it."""
+
+    mh: MH
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Released:
+    """Answer to ACCEPT: the former record of attempt e is gone (or was already)."""
+
+    mh: MH
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Cancel:
+    """Attempt e was overtaken by attempt `highest`."""
+
+    mh: MH
+    e: int
+    highest: int
+
+
+@dataclass(slots=True, frozen=True)
+class Query:
+    """Is my unconfirmed record of attempt e still promised to me?"""
+
+    mh: MH
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Probe:
+    """Do you have the record, or the pending attempt, e of mh that I promised to you?"""
+
+    mh: MH
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class NoRec:
+    """Answer to PROBE: neither record nor pending attempt e is here, for ever."""
+
+    mh: MH
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Expire:
+    """My unconfirmed record e of mh expired; `bound` is above everything ever sent to it."""
+
+    mh: MH
+    e: int
+    bound: Vector
+
+
+@dataclass(slots=True, frozen=True)
+class XAck:
+    """Answer to EXPIRE."""
+
+    mh: MH
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Spooled:
+    """My record e of mh serves it from its own spool from T on: you may spool too."""
+
+    mh: MH
+    e: int
+
+
+CustodyFrame = (
+    HandoffReq
+    | State
+    | SpoolPart
+    | HandoffNack
+    | Accept
+    | Released
+    | Cancel
+    | Query
+    | Probe
+    | NoRec
+    | Expire
+    | XAck
+    | Spooled
+)
+LinkFrame = Link | WentBack | NoLink | Refusal
+PeerFrame = DataBatch | Claims | Nack | CustodyFrame
+StationFrame = LinkFrame | PeerFrame

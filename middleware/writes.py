@@ -1,0 +1,273 @@
+"""Durable facts: what a `Persist` effect may write, and the image of a store that they make up.
+
+`DurableState.apply` is the reference meaning of every write. The simulator's disk is this class; the SQLite store is
+tested to hold the same after the same writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem
+from roamcast.middleware.station_frames import Vector
+
+RecordKey = tuple[int, int, int]
+"""(host number, incarnation, arr): a custody record; arr = epoch at which custody came here."""
+
+
+@dataclass(slots=True, frozen=True)
+class RecordImage:
+    """Durable part of a custody record (causal-broadcast.md (b), one-order.md 3.1). Spool entries are kept apart."""
+
+    mh: MH
+    arr: int
+    state: str
+    """'open' | 'moved' | 'done' | 'tomb'."""
+    prev: int | None
+    link: bool
+    t_vector: Vector
+    """DELIV when custody arrived."""
+    t_position: int
+    """Last position when custody arrived."""
+    ready: bool
+    le: int
+    sess: int
+    ep: int
+    base: Vector
+    base_c: int
+    closed: bool
+    lastseq: int
+    last_id: MessageId
+    sdep: Vector
+    moved_to: tuple[int, int] | None
+    """(slot, epoch)."""
+    succ_ok: bool
+    join: int
+    """Order of a join that is not confirmed yet; 0 = none."""
+    gap: bool
+    exp_acked: bool
+    ephemeral: bool
+    away_since: int
+    """UTC microseconds at which the channel was lost; 0 = attached or never."""
+    ext: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def key(self) -> RecordKey:
+        """(host number, incarnation, arr)."""
+        return (*self.mh, self.arr)
+
+
+@dataclass(slots=True, frozen=True)
+class HostEntry:
+    """What the rows delivered here say of a host's membership."""
+
+    number: int
+    incarnation: int
+    """Newest incarnation, 0 = none bound yet."""
+    stamp: tuple[int, int, int]
+    """(order, slot, n) of the row that made it the newest; order 0 = the binding of the enrolment."""
+    gone: bool
+    """Left or revoked."""
+    replaced: tuple[int, ...] = ()
+    """Older incarnations that lost to a newer one (the last few)."""
+
+
+@dataclass(slots=True, frozen=True)
+class PutRow:
+    """Insert a row (accepted); with a position it is also delivered. Raises the counters and hlc with it."""
+
+    row: Row
+    position: int | None = None
+    """Position the row had when the effect was made (the row object may have moved on)."""
+
+
+@dataclass(slots=True, frozen=True)
+class PlaceRow:
+    """The stored row (slot, n) took `position`. Raises delivered, last position and hlc."""
+
+    slot: int
+    n: int
+    position: int
+    hlc: int
+
+
+@dataclass(slots=True, frozen=True)
+class DropRows:
+    """Rows of `slot` with n <= floor go; floor is raised."""
+
+    slot: int
+    floor: int
+
+
+@dataclass(slots=True, frozen=True)
+class PutRecord:
+    """Insert or replace a custody record (its spool stays)."""
+
+    image: RecordImage
+
+
+@dataclass(slots=True, frozen=True)
+class DropRecord:
+    """The record and its spool entries go."""
+
+    key: RecordKey
+
+
+@dataclass(slots=True, frozen=True)
+class PutLastSeq:
+    """Narrow update of a record, in the same Persist as the host's own row."""
+
+    key: RecordKey
+    lastseq: int
+    last_id: MessageId
+
+
+@dataclass(slots=True, frozen=True)
+class SpoolAdd:
+    """Append entries (pos, slot, n), pos ascending; `items` are those not yet in the spool item table."""
+
+    key: RecordKey
+    entries: tuple[tuple[int, int, int], ...]
+    items: tuple[SpoolItem, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class SpoolTrim:
+    """Entries with pos <= upto go."""
+
+    key: RecordKey
+    upto: int
+
+
+@dataclass(slots=True, frozen=True)
+class SpoolRenumber:
+    """The L entries of the record get positions -L .. -1, in order."""
+
+    key: RecordKey
+
+
+@dataclass(slots=True, frozen=True)
+class SpoolMove:
+    """All entries of `source` become entries of `target` (which has none)."""
+
+    source: RecordKey
+    target: RecordKey
+
+
+@dataclass(slots=True, frozen=True)
+class DropSpoolItems:
+    """Items that no spool names any more."""
+
+    ids: tuple[MessageId, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class PutHost:
+    """Insert or replace what is known of a host's membership."""
+
+    entry: HostEntry
+
+
+@dataclass(slots=True, frozen=True)
+class PutStart:
+    """A start of the process: `starts` is durable before the first LINK of a life."""
+
+    starts: int
+
+
+Write = (
+    PutRow
+    | PlaceRow
+    | DropRows
+    | PutRecord
+    | DropRecord
+    | PutLastSeq
+    | SpoolAdd
+    | SpoolTrim
+    | SpoolRenumber
+    | SpoolMove
+    | DropSpoolItems
+    | PutHost
+    | PutStart
+)
+
+
+@dataclass(slots=True)
+class Stream:
+    """Per origin: counters that outlive the rows."""
+
+    stored: int = 0
+    delivered: int = 0
+    floor: int = 0
+
+
+@dataclass(slots=True)
+class DurableState:
+    """The whole content of a station's store, as plain objects."""
+
+    rows: dict[MessageId, Row] = field(default_factory=dict)
+    streams: dict[int, Stream] = field(default_factory=dict)
+    last_position: int = 0
+    hlc: int = 0
+    starts: int = 0
+    records: dict[RecordKey, RecordImage] = field(default_factory=dict)
+    spools: dict[RecordKey, list[tuple[int, int, int]]] = field(default_factory=dict)
+    """(pos, slot, n), ascending."""
+    items: dict[MessageId, SpoolItem] = field(default_factory=dict)
+    hosts: dict[int, HostEntry] = field(default_factory=dict)
+
+    def apply(self, writes: tuple[Write, ...]) -> None:
+        """Apply all writes of one Persist. Raises nothing that a caller could handle: a mismatch is a bug."""
+        for write in writes:
+            self._one(write)
+
+    def _stream(self, slot: int) -> Stream:
+        return self.streams.setdefault(slot, Stream())
+
+    def _one(self, write: Write) -> None:
+        match write:
+            case PutRow(row, position):
+                self.rows[row.id] = replace(row, position=position)
+                stream = self._stream(row.slot)
+                stream.stored = max(stream.stored, row.n)
+                self.hlc = max(self.hlc, row.hlc)
+                if position is not None:
+                    self._place(row.slot, row.n, position)
+            case PlaceRow(slot, n, position, hlc):
+                self.rows[slot, n].position = position
+                self.hlc = max(self.hlc, hlc)
+                self._place(slot, n, position)
+            case DropRows(slot, floor):
+                stream = self._stream(slot)
+                for n in range(stream.floor + 1, floor + 1):
+                    self.rows.pop((slot, n), None)
+                stream.floor = max(stream.floor, floor)
+            case PutRecord(image):
+                self.records[image.key] = image
+            case DropRecord(key):
+                self.records.pop(key, None)
+                self.spools.pop(key, None)
+            case PutLastSeq(key, lastseq, last_id):
+                self.records[key] = replace(self.records[key], lastseq=lastseq, last_id=last_id)
+            case SpoolAdd(key, entries, items):
+                self.spools.setdefault(key, []).extend(entries)
+                self.items.update(((item.slot, item.n), item) for item in items)
+            case SpoolTrim(key, upto):
+                self.spools[key] = [entry for entry in self.spools.get(key, []) if entry[0] > upto]
+            case SpoolRenumber(key):
+                spool = self.spools.get(key, [])
+                self.spools[key] = [(i - len(spool), slot, n) for i, (_, slot, n) in enumerate(spool)]
+            case SpoolMove(source, target):
+                self.spools[target] = self.spools.pop(source, [])
+            case DropSpoolItems(ids):
+                for message_id in ids:
+                    self.items.pop(message_id, None)
+            case PutHost(entry):
+                self.hosts[entry.number] = entry
+            case PutStart(starts):
+                self.starts = starts
+
+    def _place(self, slot: int, n: int, position: int) -> None:
+        stream = self._stream(slot)
+        stream.delivered = max(stream.delivered, n)
+        self.last_position = max(self.last_position, position)

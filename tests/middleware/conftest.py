@@ -1,0 +1,400 @@
+"""Whole stations on a wire and hosts on links, all in memory: for directed tests of custody and of stations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from roamcast.middleware import effects as fx
+from roamcast.middleware.host_frames import PROTOCOL_VERSION, Ack, Data, DownFrame, Hello, Msg, Uack, UpFrame, Welcome
+from roamcast.middleware.rows import Kind, MessageId
+from roamcast.middleware.settings import SECOND, Settings
+from roamcast.middleware.simulator.disk import copy_state
+from roamcast.middleware.simulator.links import on_the_wire
+from roamcast.middleware.simulator.station_node import decode_item, encode_item
+from roamcast.middleware.station.core import StationCore
+from roamcast.middleware.station_frames import PeerFrame
+from roamcast.middleware.writes import DurableState, RecordImage
+
+WALL = 1_800_000_000 * SECOND
+GAP = b"<gap>"  # stands in Host.got where the application was told that messages were missed
+
+Flight = tuple[int, int, PeerFrame]  # sender, receiver, frame
+
+
+class Host:
+    """What a host says and hears. It keeps the agent's books and checks what comes; what it does, the test says."""
+
+    def __init__(self, net: Net, name: str, number: int, incarnation: int) -> None:
+        self.net = net
+        self.name = name
+        self.number = number
+        self.incarnation = incarnation
+        self.ping_s = 240
+        self.e = 0
+        self.last = number >> 32
+        self.le = 0
+        self.c = 0
+        self.in_hand = 0
+        self.own = 0
+        self.outbox: dict[int, tuple[str | None, bytes]] = {}
+        self.channel = 0
+        self.misses: tuple[type, ...] = ()
+        """Kinds of frames down that vanish on the air."""
+        self.heard: list[DownFrame] = []
+        """On the present connection."""
+        self.got: list[bytes] = []  # what the application was given, in order
+        self.given: dict[MessageId, bool] = {}  # message -> acknowledged
+
+    @property
+    def mh(self) -> tuple[int, int]:
+        return (self.number, self.incarnation)
+
+    # ---- up ----
+
+    def hello(self, slot: int, **changes: Any) -> list[DownFrame]:
+        """A new attempt on a fresh connection, as the books say but for `changes`. Returns what is heard at once."""
+        self.e += 1
+        self.channel = self.net.connect(self, slot)
+        self.heard = []
+        una = min(self.outbox, default=self.own + 1)
+        frame = Hello(
+            PROTOCOL_VERSION, self.name, self.incarnation, False, self.e, self.last, self.le, self.c, una, self.ping_s
+        )
+        return self.say(replace(frame, **changes))
+
+    def attach(self, slot: int, **changes: Any) -> Welcome:
+        """HELLO, and whatever the stations have to settle first."""
+        self.hello(slot, **changes)
+        self.net.deliver()
+        return self.word(Welcome)
+
+    def arrive(self, slot: int) -> None:
+        """Attach and acknowledge all that comes."""
+        self.attach(slot)
+        self.ack()
+        self.net.deliver()
+
+    def say(self, frame: UpFrame) -> list[DownFrame]:
+        """One frame up on the present connection. Returns what is heard in the same tick."""
+        before = len(self.heard)
+        self.net.up(self.channel, frame)
+        return self.heard[before:]
+
+    def ack(self) -> list[DownFrame]:
+        """Everything in hand is acknowledged."""
+        self.c = self.in_hand
+        for frame in self.words(Msg):
+            self.given.update({(item.slot, item.n): True for _, item in frame.entries})
+        return self.say(Ack(self.le, self.c))
+
+    def send(self, body: bytes, to: str | None = None) -> list[DownFrame]:
+        """A new message, queued and sent."""
+        self.own += 1
+        self.outbox[self.own] = (to, body)
+        return self.say(Data(self.le, self.own, self.in_hand, to, body))
+
+    def write(self, *bodies: bytes, to: str | None = None) -> None:
+        """Messages that arrive everywhere; what comes back of them is acknowledged."""
+        for body in bodies:
+            self.send(body, to)
+        self.ack()
+        self.net.deliver()
+
+    def busy(self, seconds: int) -> None:
+        """Time passes while the host writes to itself."""
+        for _ in range(seconds // 2):
+            self.write(b"-", to=self.name)
+            self.net.run(2 * SECOND)
+
+    def resend(self) -> None:
+        """Everything that no station has acknowledged."""
+        for number, (to, body) in list(self.outbox.items()):
+            self.say(Data(self.le, number, self.in_hand, to, body))
+
+    def renew(self) -> None:
+        """All state is lost: a new incarnation."""
+        self.__init__(self.net, self.name, self.number, self.incarnation + 1)  # type: ignore[misc]
+
+    def cut(self) -> None:
+        """The link breaks and the station notices."""
+        self.net.lost(self.channel)
+
+    # ---- down ----
+
+    def hear(self, channel: int, frame: DownFrame) -> None:
+        if channel != self.channel or isinstance(frame, self.misses):
+            return
+        self.heard.append(frame)
+        match frame:
+            case Welcome() if frame.e == self.e:
+                self.last, self.le, self.c, self.in_hand = self.net.links[channel][0], frame.e, frame.at, frame.at
+                self._stored(frame.lastseq)
+                if frame.gap:
+                    self.got.append(GAP)
+            case Msg(prev, last, entries):
+                assert prev == self.in_hand, f"{self.name} has {self.in_hand} in hand, the frame follows {prev}"
+                self.in_hand = last
+                for position, item in entries:
+                    assert prev < position <= last, f"entry at {position} in a frame of ({prev}, {last}]"
+                    prev = position
+                    ident = (item.slot, item.n)
+                    assert not self.given.get(ident), f"{self.name} has acknowledged {ident} {item.body!r} before"
+                    if ident not in self.given:
+                        self.given[ident] = False
+                        self.got.append(item.body if item.kind is not Kind.REFUSED else b"refused")
+            case Uack():
+                self._stored(frame.lastseq)
+
+    def _stored(self, lastseq: int) -> None:
+        self.outbox = {number: what for number, what in self.outbox.items() if number > lastseq}
+
+    def entries(self) -> list[bytes]:
+        """Bodies of all entries heard on the present connection."""
+        return [item.body for frame in self.words(Msg) for _, item in frame.entries]
+
+    def words(self, kind: type) -> list[Any]:
+        return [frame for frame in self.heard if isinstance(frame, kind)]
+
+    def word(self, kind: type) -> Any:
+        """The last frame of that kind on the present connection."""
+        assert self.words(kind), f"{self.name} heard {self.heard}"
+        return self.words(kind)[-1]
+
+
+class Net:
+    """Stations with what they have stored; frames between them arrive in order unless `lose` or `hold` takes them."""
+
+    def __init__(self, *slots: int, mutants: Sequence[str] = (), linked: bool = True, **settings: int) -> None:
+        self.slots = slots or (1, 2)
+        self.settings = Settings(**settings)
+        self.mutants = frozenset(mutants)
+        self.now = 1_000 * SECOND
+        self.skews = dict.fromkeys(self.slots, 0)
+        """How far each station's wall clock is off."""
+        self.disks = {slot: DurableState() for slot in self.slots}
+        self.cores: dict[int, StationCore] = {}
+        self.hosts: dict[str, Host] = {}
+        self.connections = 0
+        self.links: dict[int, tuple[int, Host]] = {}
+        """Channel -> (slot, host)."""
+        self.closed: dict[int, str] = {}  # channel -> why it was hung up
+        self.choked: dict[int, int] = {}
+        """Channel that takes no more -> position before the first frame that it refused (-1 << 60: none yet)."""
+        self.wire: list[Flight] = []
+        self.held: list[Flight] = []
+        self.sent: list[Flight] = []
+        """Every frame between stations that was sent, lost or not; cleared by tests at will."""
+        self.faults: list[fx.Reject | fx.Notice] = []
+        self.doom: dict[int, int] = {}
+        """Station -> effects that it still performs before it dies."""
+        self.lose: Callable[[int, int, PeerFrame], bool] = lambda source, target, frame: False
+        self.hold: Callable[[int, int, PeerFrame], bool] = self.lose
+        for slot in self.slots:
+            self.start(slot, linked)
+
+    # ---- stations ----
+
+    def start(self, slot: int, linked: bool = True) -> None:
+        """A start on what is stored."""
+        self.cores[slot] = StationCore(
+            slot=slot, members=self.slots, settings=self.settings, image=copy_state(self.disks[slot]),
+            encode_item=encode_item, mutants=self.mutants,
+        )  # fmt: skip
+        calls = [lambda core, h=host: core.learn_host(h.number, h.name) for host in self.hosts.values()]
+        if linked:
+            calls.append(StationCore.set_linked)
+        self.tick(slot, *calls)
+
+    def crash(self, slot: int) -> None:
+        """The process is gone, and its connections with it."""
+        self.cores.pop(slot, None)
+        for channel in [channel for channel, link in self.links.items() if link[0] == slot]:
+            del self.links[channel]
+
+    def restart(self, slot: int) -> None:
+        self.crash(slot)
+        self.start(slot)
+
+    def enrol(self, name: str, home: int = 1) -> Host:
+        """A host, enrolled at `home` and known everywhere; its row arrives."""
+        number = home << 32 | len(self.hosts) + 1
+        host = self.hosts[name] = Host(self, name, number, 1_000 * number)
+        for slot in self.slots:
+            enrol = slot == home
+            self.tick(slot, lambda core, e=enrol: core.enrol(number, name) if e else core.learn_host(number, name))
+        self.deliver()
+        return host
+
+    def records(self, slot: int, host: Host) -> list[RecordImage]:
+        """The stored custody records of the host at a station."""
+        records = [record for record in self.disks[slot].records.values() if record.mh[0] == host.number]
+        return sorted(records, key=lambda record: record.arr)
+
+    def spooled(self, slot: int, host: Host) -> list[bytes]:
+        """Bodies in the host's stored spools at a station."""
+        disk = self.disks[slot]
+        keys = [record.key for record in self.records(slot, host)]
+        return [decode_item(disk.items[k, n].item or b"").body for key in keys for _, k, n in disk.spools.get(key, [])]
+
+    # ---- ticks ----
+
+    def tick(self, slot: int, *calls: Callable[[StationCore], Any]) -> list[fx.Effect]:
+        """One tick: the inputs, what is due, the effects in their order."""
+        core = self.cores[slot]
+        core.begin(self.now, WALL + self.now + self.skews[slot])
+        for call in calls:
+            call(core)
+        core.expire()
+        effects = core.flush()
+        for effect in effects:
+            if slot in self.doom:
+                self.doom[slot] -= 1
+                if self.doom[slot] < 0:
+                    del self.doom[slot]
+                    self.crash(slot)
+                    break
+            self._perform(slot, effect)
+        return effects
+
+    def _perform(self, slot: int, effect: fx.Effect) -> None:
+        match effect:
+            case fx.Persist(writes):
+                self.disks[slot].apply(writes)
+            case fx.Deliver(channels, prev, last, entries):
+                items = [
+                    (position, decode_item(holder.item or self._load(slot, holder.slot, holder.n)))
+                    for position, holder in entries
+                ]
+                for channel in channels:
+                    if channel in self.choked:
+                        if self.choked[channel] == -1 << 60:
+                            self.choked[channel] = prev
+                    elif channel in self.links:
+                        self.links[channel][1].hear(channel, Msg(prev, last, tuple(items)))
+            case fx.SendHost(channel, frame):
+                if channel in self.links:
+                    self.links[channel][1].hear(channel, frame)
+            case fx.CloseChannel(channel, reason):
+                self.closed[channel] = reason
+            case fx.SendPeer(target, frame):
+                self._post(slot, target, frame)
+            case fx.Broadcast(frame):
+                for target in self.slots:
+                    if target != slot:
+                        self._post(slot, target, frame)
+            case fx.Reject() | fx.Notice():
+                self.faults.append(effect)
+
+    def _load(self, station: int, slot: int, n: int) -> bytes:
+        disk = self.disks[station]
+        row = disk.rows.get((slot, n))
+        return (row.item if row is not None else disk.items[slot, n].item) or b""
+
+    def _post(self, source: int, target: int, frame: PeerFrame) -> None:
+        assert source != target
+        flight = (source, target, on_the_wire(frame, lambda k, n: self._load(source, k, n)))
+        self.sent.append(flight)
+        if self.hold(*flight):
+            self.held.append(flight)
+        elif not self.lose(*flight):
+            self.wire.append(flight)
+
+    @property
+    def rows(self) -> int:
+        """Rows that the stations still hold, all together."""
+        return sum(len(disk.rows) for disk in self.disks.values())
+
+    def rejected(self) -> list[str]:
+        """Codes of the frames refused so far, and the events of notices."""
+        return [fault.code if isinstance(fault, fx.Reject) else fault.event for fault in self.faults]
+
+    # ---- frames and time ----
+
+    def deliver(self) -> None:
+        """Everything on the wire arrives, in order, and what that causes."""
+        while self.wire:
+            self.hand(*self.wire.pop(0))
+
+    def hand(self, source: int, target: int, frame: PeerFrame) -> None:
+        """One frame arrives, if the station is up."""
+        if target in self.cores:
+            self.tick(target, lambda core: core.receive_peer(source, frame))
+
+    def release(self) -> None:
+        """What was held arrives now."""
+        self.hold = lambda source, target, frame: False
+        self.wire, self.held = self.held + self.wire, []
+        self.deliver()
+
+    def run(self, duration: int) -> None:
+        """Time passes; timers run when they are due."""
+        end = self.now + duration
+        self.deliver()
+        while True:
+            due = [core.next_deadline() for core in self.cores.values()]
+            known = [time for time in due if time is not None]
+            if not known or max(min(known), self.now + 1) > end:
+                break
+            self.now = max(min(known), self.now + 1)
+            for slot in [slot for slot in self.slots if slot in self.cores]:
+                deadline = self.cores[slot].next_deadline()
+                if deadline is not None and deadline <= self.now:
+                    self.tick(slot)
+            self.deliver()
+        self.now = end
+
+    def frames(self, *kinds: type) -> list[Any]:
+        """Frames between stations of these kinds, in the order in which they were sent."""
+        return [frame for _, _, frame in self.sent if isinstance(frame, kinds)]
+
+    # ---- links of hosts ----
+
+    def connect(self, host: Host, slot: int) -> int:
+        self.connections += 1
+        self.links[self.connections] = (slot, host)
+        return self.connections
+
+    def up(self, channel: int, frame: UpFrame) -> None:
+        """A frame of a host; nothing passes on a link that is gone or was hung up."""
+        if channel in self.links and channel not in self.closed:
+            slot, host = self.links[channel]
+            if slot in self.cores:
+                self.tick(slot, lambda core: core.receive_host(channel, host.number, frame))
+
+    def lost(self, channel: int) -> None:
+        """The station notices that a link is gone."""
+        slot, _ = self.links.pop(channel)
+        self.tick(slot, lambda core: core.channel_lost(channel))
+
+    def choke(self, host: Host) -> None:
+        """From now on the host's link takes no MSG."""
+        self.choked[host.channel] = -1 << 60
+
+    def report_full(self, host: Host) -> None:
+        """The driver reports what the link refused; it takes frames again."""
+        slot, channel, prev = self.links[host.channel][0], host.channel, self.choked.pop(host.channel)
+        self.tick(slot, lambda core: core.channel_full(channel, prev))
+
+
+@pytest.fixture
+def make_net() -> type[Net]:
+    return Net
+
+
+@pytest.fixture
+def duo(make_net: type[Net]) -> Callable[..., tuple[Net, Host, Host]]:
+    """Two stations, hosts a and w attached at the first; settings by keyword. Their enrolment has been collected."""
+
+    def build(**settings: int) -> tuple[Net, Host, Host]:
+        net = make_net(1, 2, **settings)
+        hosts = net.enrol("a"), net.enrol("w")
+        for host in hosts:
+            host.arrive(1)
+        net.run(12 * SECOND)
+        return net, *hosts
+
+    return build

@@ -1,0 +1,62 @@
+"""Scenarios of custody: each names the rules that it needs, and is played without each of them too."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from roamcast.middleware.errors import Error
+from roamcast.middleware.settings import SECOND
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "rules(*falls, holds=(), slots=(1, 2, 3), **settings): the test must fail under each mutant of `falls`, "
+        "and pass under those of `holds`, whose rule only saves time or is implied by others.",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("rules")
+    if marker is not None:
+        mutants = [None, *marker.args, *marker.kwargs.get("holds", ())]
+        metafunc.parametrize("mutant", mutants, indirect=True, ids=lambda name: name or "as-it-is")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Without a rule that it needs a scenario must fail."""
+    marker = pyfuncitem.get_closest_marker("rules")
+    if marker is None or pyfuncitem.callspec.params["mutant"] not in marker.args:
+        return (yield)
+    with pytest.raises((AssertionError, Error)):
+        yield
+    return True
+
+
+@pytest.fixture
+def mutant(request: pytest.FixtureRequest) -> str | None:
+    """The rule that is switched off, if any."""
+    return getattr(request, "param", None)
+
+
+@pytest.fixture
+def net(request: pytest.FixtureRequest, make_net: Any, mutant: str | None) -> Any:
+    """Three stations, or what the mark `rules` says."""
+    marker = request.node.get_closest_marker("rules")
+    settings = dict(marker.kwargs) if marker is not None else {}
+    settings.pop("holds", None)
+    return make_net(*settings.pop("slots", (1, 2, 3)), mutants=() if mutant is None else (mutant,), **settings)
+
+
+@pytest.fixture
+def pair(net: Any) -> Any:
+    """Hosts a and b attached at station 1; their enrolment has been collected."""
+    hosts = net.enrol("a"), net.enrol("b")
+    for host in hosts:
+        host.arrive(1)
+    net.run(12 * SECOND)
+    return hosts

@@ -1,0 +1,150 @@
+"""A rig that drives one AgentCore: applies its Saves to a disk, keeps what it sends, can crash and restart it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from roamcast.middleware.host_frames import PROTOCOL_VERSION, Hello, Msg, Welcome
+from roamcast.middleware.mobile_host.core import AgentCore
+from roamcast.middleware.mobile_host.effects import Connect, Delivered, Ended, Receipt, Report, Save, SendUp
+from roamcast.middleware.mobile_host.settings import AgentSettings
+from roamcast.middleware.mobile_host.state import AgentImage
+from roamcast.middleware.rows import Item, Kind
+
+HOME = 1
+
+
+def item(slot, n, sender="other", incarnation32=7, number=1, kind=Kind.BROADCAST) -> Item:
+    """A message; its body is its id."""
+    return Item(slot, n, sender, incarnation32, number, kind, b"%d.%d" % (slot, n))
+
+
+class Rig:
+    """One host `me`, stations 1, 2, 3, enrolled at 1."""
+
+    def __init__(self, mutants: frozenset[str] = frozenset(), **settings: int) -> None:
+        self.settings = AgentSettings(**settings)
+        self.mutants = mutants
+        self.disk = AgentImage()
+        self.now = 1_000_000_000
+        self.seed = 0
+        self.effects: list[Any] = []
+        self.core = self.start_core()
+
+    def start_core(self) -> AgentCore:
+        self.seed += 1
+        return AgentCore(
+            name="me", stations=(1, 2, 3), enrolled_at=HOME, image=self.disk, settings=self.settings,
+            rng=random.Random(self.seed), mutants=self.mutants,
+        )  # fmt: skip
+
+    def tick(self, *calls: Callable[[AgentCore], Any], after: int = 0, crash_at: int | None = None) -> list[Any]:
+        """One tick `after` microseconds later. `crash_at`: only so many effects are performed."""
+        self.now += after
+        self.core.begin(self.now)
+        for call in calls:
+            call(self.core)
+        self.core.expire()
+        self.effects = self.core.flush()
+        if crash_at is not None:
+            self.effects = self.effects[:crash_at]
+        for effect in self.effects:
+            if isinstance(effect, Save):
+                for fact in effect.facts:
+                    self.disk.apply(fact)
+        return self.effects
+
+    def hear(self, *frames: Any, after: int = 0) -> list[Any]:
+        return self.tick(*[lambda core, frame=frame: core.receive(frame) for frame in frames], after=after)
+
+    def crash(self) -> None:
+        """The process dies and starts again on what the disk holds."""
+        self.core = self.start_core()
+        self.tick(AgentCore.start)
+
+    # ---- the last tick ----
+
+    def of(self, kind: type) -> list[Any]:
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def sent(self, kind: type | None = None) -> list[Any]:
+        frames = [effect.frame for effect in self.of(SendUp)]
+        return frames if kind is None else [frame for frame in frames if isinstance(frame, kind)]
+
+    @property
+    def hello(self) -> Hello:
+        return self.sent(Hello)[-1]
+
+    @property
+    def connects(self) -> list[int]:
+        return [effect.slot for effect in self.of(Connect)]
+
+    @property
+    def reports(self) -> list[str]:
+        return [effect.event for effect in self.of(Report)]
+
+    @property
+    def receipts(self) -> list[tuple[int, str]]:
+        return [(effect.number, effect.state) for effect in self.of(Receipt)]
+
+    # ---- short cuts ----
+
+    @property
+    def epoch(self) -> int:
+        return self.core.status()["epoch"]
+
+    def welcome(self, at: int = 0, lastseq: int = 0, gap: bool = False, window: int = 512, stations=()) -> Welcome:
+        return Welcome(PROTOCOL_VERSION, self.epoch, lastseq, gap, at, 256 << 10, window, stations)
+
+    def attach(self, at: int = 0, lastseq: int = 0, gap: bool = False, window: int = 512) -> list[Any]:
+        """Start if need be, and be welcomed. Returns the effects of the WELCOME's tick."""
+        if self.core.status()["state"] == "off":
+            self.tick(AgentCore.start)
+        return self.hear(self.welcome(at, lastseq, gap, window))
+
+    def reattach(self, at: int = 0, lastseq: int = 0, gap: bool = False) -> list[Any]:
+        """The link breaks in a settled session, and the next attempt is welcomed."""
+        self.tick(lambda core: core.link_lost("cut"), after=self.settings.settled)
+        return self.attach(at, lastseq, gap)
+
+    def msg(self, prev: int, last: int, *entries: tuple[int, Item]) -> list[Any]:
+        return self.hear(Msg(prev, last, entries))
+
+    def take(self) -> Any:
+        return self.core.take()
+
+    def take_all(self) -> list[Any]:
+        taken = []
+        while (given := self.core.take()) is not None and not isinstance(given, Ended):
+            taken.append(given)
+        return taken
+
+    def bodies(self) -> list[bytes]:
+        return [given.body for given in self.take_all() if isinstance(given, Delivered)]
+
+    def ack(self, given: Any, after: int = 0) -> list[Any]:
+        return self.tick(lambda core: core.ack(given.token), after=after)
+
+    def submit(self, body: bytes = b"x", to: str | None = None) -> int:
+        numbers: list[int] = []
+        self.tick(lambda core: numbers.append(core.submit(body, to)))
+        return numbers[0]
+
+
+@pytest.fixture
+def make_rig() -> type[Rig]:
+    return Rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+@pytest.fixture
+def make_item() -> Callable[..., Item]:
+    return item

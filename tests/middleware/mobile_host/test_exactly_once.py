@@ -1,0 +1,166 @@
+"""Random runs against a plain model of one station's stream: every message is acknowledged by the application exactly
+once, in order, across lost links, lost frames, crashes between any two effects, and late acknowledgements.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from roamcast.middleware.host_frames import Ack, Data, Hello, Msg, Ping, Pong, Uack
+from roamcast.middleware.mobile_host.core import AgentCore
+from roamcast.middleware.mobile_host.effects import Connect, Delivered, Save, SendUp
+from roamcast.middleware.rows import Item, Kind
+from roamcast.middleware.settings import SECOND
+
+
+class StreamModel:
+    """What stations owe one host, seen as a single log: claims move the base, sessions count positions anew."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.log: list[Item] = []
+        self.base = 0
+        self.session = 0
+        self.confirmed = 0
+        self.origin = {0: 0}
+        """Session -> number of log entries before its first."""
+        self.at = {0: 0}
+        self.sent = 0
+        self.lastseq = 0
+        self.stored: list[bytes] = []
+        self._rng = rng
+
+    def hello(self, frame: Hello) -> None:
+        if frame.le == self.session:
+            self.claim(frame.c)
+        else:
+            assert frame.le == self.confirmed, "the agent names a session that was never welcomed"
+        self.session = frame.e
+        self.origin[frame.e] = self.base
+        self.at[frame.e] = self._rng.randrange(-50, 50)
+        self.sent = self.base
+
+    def claim(self, c: int) -> None:
+        self.confirmed = self.session
+        count = self.origin[self.session] + c - self.at[self.session]
+        assert self.base <= count <= len(self.log), "a claim goes back, or beyond what there is"
+        self.base = count
+
+    def position(self, index: int) -> int:
+        return self.at[self.session] + index - self.origin[self.session]
+
+    def next_msg(self) -> Msg:
+        upto = self._rng.randint(self.sent, min(len(self.log), self.sent + 5))
+        entries = tuple((self.position(i + 1), self.log[i]) for i in range(self.sent, upto))
+        frame = Msg(self.position(self.sent), self.position(upto), entries)
+        self.sent = upto
+        return frame
+
+
+class Run:
+    """One host's life: its application, its link, its crashes; all drawn from `rng`."""
+
+    def __init__(self, rig, rng: random.Random) -> None:
+        self.rig = rig
+        self.rng = rng
+        self.model = StreamModel(rng)
+        self.acknowledged: list[int] = []
+        self.accepted: list[bytes] = []
+        self.held: list[tuple[int, int]] = []
+        """(token, number) given and not acknowledged."""
+        self.answers: list[object] = []
+        self.quiet = False
+        self.step(AgentCore.start)
+
+    def step(self, call, done=()) -> None:
+        """A tick; perhaps the process dies between two of its effects. `done`: what is true once the Save is made."""
+        rig = self.rig
+        rig.now += self.rng.choice((0, 0, 1000, SECOND, 3 * SECOND))
+        rig.core.begin(rig.now)
+        if call is not None:
+            call(rig.core)
+        rig.core.expire()
+        effects = rig.core.flush()
+        cut = self.rng.randrange(len(effects) + 1) if self.rng.random() < 0.05 else len(effects)
+        for effect in effects[:cut]:
+            self.perform(effect)
+        if cut == len(effects) or any(isinstance(effect, Save) for effect in effects[:cut]):
+            for action, argument in done:
+                action(argument)
+        if cut < len(effects):
+            self.held.clear()
+            self.answers.clear()
+            rig.core = rig.start_core()
+            self.step(AgentCore.start)
+
+    def perform(self, effect) -> None:
+        model, kept = self.model, self.rng.random() < 0.9
+        match effect:
+            case Save(facts):
+                for fact in facts:
+                    self.rig.disk.apply(fact)
+            case Connect():
+                self.answers.clear()
+            case SendUp(Hello() as frame) if kept:
+                model.hello(frame)
+                if self.rng.random() < 0.9:
+                    self.answers.append("welcome")
+            case SendUp(Ack(e, c)) if e == model.session and kept:
+                model.claim(c)
+            case SendUp(Ping(e, c)) if e == model.session:
+                model.claim(c)
+                self.answers.append(Pong(model.position(model.sent)))
+            case SendUp(Data(e, number, _, _, body)) if e == model.session and number == model.lastseq + 1:
+                model.lastseq = number
+                model.stored.append(body)
+                self.answers.append(Uack(e, number, 1, number))
+                low = self.rig.disk.incarnation & 0xFFFFFFFF
+                model.log.append(Item(1, len(model.log) + 1, "me", low, number, Kind.BROADCAST, body))
+
+    def hear(self, frame) -> None:
+        if self.quiet or self.rng.random() < 0.95:
+            self.step(lambda core: core.receive(frame))
+
+    def go_on(self) -> None:
+        """One random thing happens. In the quiet phase nothing is sent, lost or cut any more."""
+        rng, model, core, dice = self.rng, self.model, self.rig.core, self.rng.random()
+        if not self.quiet and dice < 0.05:
+            self.step(lambda core: core.link_lost("cut"))
+        elif not self.quiet and dice < 0.2:
+            model.log.append(Item(1, len(model.log) + 1, "other", 7, 1, Kind.BROADCAST, b""))
+        elif not self.quiet and dice < 0.25:
+            body = b"mine %d" % rng.getrandbits(64)
+            self.step(lambda core: core.submit(body), [(self.accepted.append, body)])
+        elif dice < 0.5 and isinstance(given := core.take(), Delivered):
+            self.held.append((given.token, given.id[1]))
+        elif dice < 0.6 and self.held:
+            count = rng.randint(1, len(self.held))
+            token, numbers = self.held[count - 1][0], [number for _, number in self.held[:count]]
+            del self.held[:count]
+            self.step(lambda core: core.ack(token), [(self.acknowledged.extend, numbers)])
+        elif self.answers:
+            answer = self.answers.pop(0)
+            if answer != "welcome":
+                self.hear(answer)
+            elif self.rig.epoch == model.session:
+                self.hear(self.rig.welcome(at=model.at[model.session], lastseq=model.lastseq))
+        elif core.status()["state"] == "open" and self.rig.epoch == model.session:
+            self.hear(model.next_msg())
+        else:
+            self.step(None)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_exactly_once_in_order(make_rig, seed):
+    rig = make_rig()
+    rig.seed = seed * 1000
+    run = Run(rig, random.Random(seed))
+    for count in range(2_500):
+        run.quiet = count > 2_000
+        run.go_on()
+    stored = set(run.model.stored)
+    assert run.acknowledged == list(range(1, len(run.acknowledged) + 1))
+    assert len(run.acknowledged) > 50
+    assert run.model.stored == [body for body in run.accepted if body in stored]
+    assert rig.core.status()["outbox"] == len(run.accepted) - len(run.model.stored)

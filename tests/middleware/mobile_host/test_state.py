@@ -1,0 +1,79 @@
+"""The image: every fact's meaning, and that a snapshot rebuilds it."""
+
+from __future__ import annotations
+
+import pytest
+
+from roamcast.middleware.mobile_host.state import (
+    Acked,
+    AgentImage,
+    Epoch,
+    LateAck,
+    NewIncarnation,
+    OutboxDropped,
+    OutboxTrimmed,
+    Queued,
+    Told,
+    Welcomed,
+)  # fmt: skip
+
+
+def image_of(*facts) -> AgentImage:
+    image = AgentImage()
+    for fact in facts:
+        image.apply(fact)
+    return image
+
+
+START = (NewIncarnation(99, 3, False), Queued(1, None, b"a"), Queued(2, "bob", b"b"), Queued(3, None, b"c"))
+
+
+def test_new_incarnation_starts_from_the_enrolling_station():
+    image = image_of(*START, Welcomed(5, 4, -3, True, 0), NewIncarnation(100, 3, True))
+    assert (image.incarnation, image.last, image.le, image.c, image.highest) == (100, 3, 0, 0, 0)
+    assert (image.outbox, image.epoch, image.gap, image.lost) == ({}, 4, True, True)
+
+
+def test_highest_number_outlives_the_outbox():
+    image = image_of(*START, OutboxTrimmed(3))
+    assert (image.outbox, image.highest) == ({}, 3)
+
+
+def test_trimming_is_by_number_dropping_is_single():
+    assert list(image_of(*START, OutboxTrimmed(1)).outbox) == [2, 3]
+    assert list(image_of(*START, OutboxDropped(2)).outbox) == [1, 3]
+    assert list(image_of(*START, OutboxDropped(2), OutboxTrimmed(2)).outbox) == [3]
+
+
+def test_welcome_sets_the_session_and_trims():
+    image = image_of(*START, Welcomed(5, 4, -3, False, 2))
+    assert (image.last, image.le, image.c, image.epoch, list(image.outbox)) == (5, 4, -3, 4, [3])
+
+
+def test_c_of_another_session_is_not_taken():
+    image = image_of(*START, Welcomed(5, 4, 0, False, 0), Acked(4, 7), Acked(3, 99))
+    assert image.c == 7
+
+
+def test_late_acknowledgements_go_with_the_c_that_covers_them():
+    image = image_of(*START, LateAck(1, 5), LateAck(1, 6), Acked(0, 0, ((1, 5),)))
+    assert list(image.late) == [(1, 6)]
+
+
+def test_epoch_only_rises():
+    assert image_of(Epoch(7), Epoch(5)).epoch == 7
+
+
+def test_told_clears_both_notices():
+    image = image_of(NewIncarnation(1, 1, True), Welcomed(1, 1, 0, True, 0), Welcomed(1, 2, 0, False, 0))
+    assert image.gap
+    image.apply(Told())
+    assert not (image.gap or image.lost)
+
+
+@pytest.mark.parametrize("more", [(), (Welcomed(5, 4, -3, True, 1), LateAck(2, 9), LateAck(2, 8), Acked(4, -1))])
+def test_snapshot_makes_an_equal_image(more):
+    image = image_of(*START, *more)
+    copy = image_of(NewIncarnation(1, 1, True), Queued(8, None, b"old"), *image.snapshot())
+    assert copy == image
+    assert list(copy.late) == list(image.late)
