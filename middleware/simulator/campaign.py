@@ -1,0 +1,39 @@
+"""Many seeds on several processes; results come in the order of the seeds."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from roamcast.middleware.simulator.run import Result, run
+
+Job = tuple[str, int, frozenset[str], Mapping[str, Any]]
+
+
+def campaign(
+    scenario: str,
+    seeds: range,
+    jobs: int,
+    mutants: frozenset[str] = frozenset(),
+    overrides: Mapping[str, Any] | None = None,
+) -> Iterator[Result]:
+    """Run `seeds` of `scenario` on `jobs` processes. Closing the iterator ends them."""
+    work = [(scenario, seed, mutants, dict(overrides or {})) for seed in seeds]
+    if jobs <= 1 or len(work) == 1:
+        yield from map(_one, work)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs, initializer=_ignore_interrupt) as pool:
+        yield from pool.imap(_one, work, chunksize=max(1, min(16, len(work) // (4 * jobs))))
+
+
+def _one(job: Job) -> Result:
+    scenario, seed, mutants, overrides = job
+    return run(scenario, seed, mutants, overrides)
+
+
+def _ignore_interrupt() -> None:
+    """Ctrl-C reaches the parent alone, which ends the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,339 @@
+"""The judge: sees what applications sent, were given and acknowledged, and nothing of the protocol.
+
+Happens-before is rebuilt from program order alone: a host's message follows what the host sent and was given
+before. The vectors here count messages per sender and are the judge's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from roamcast.middleware.simulator.world import Event
+
+
+class Violation(Exception):
+    """A promise was broken. `rule` names it; `witness` explains it in words, one sentence each."""
+
+    def __init__(self, rule: str, witness: list[str]) -> None:
+        super().__init__(f"{rule}: " + "; ".join(witness))
+        self.rule = rule
+        self.witness = witness
+
+
+@dataclass(slots=True)
+class Sent:
+    """One message as its sender's application knows it."""
+
+    label: str
+    host: str
+    to: str | None
+    known: bool | None
+    """Is the addressee a member that every station knows? False: nobody of that name; None: may be refused or not."""
+    time: int
+    sender: int
+    """Index of the sender's identity."""
+    index: int
+    """1-based place among the messages of that identity."""
+    past: dict[int, int]
+    """Identity -> how many of its messages happened before this one."""
+    stored: bool = False
+    given_to_any: bool = False
+    refused: bool = False
+    refused_by: object = None
+    unknown: bool = False
+    forgotten: bool = False
+    """Its sender's process has ended since: nobody holds its receipt any more."""
+
+
+@dataclass(slots=True)
+class Life:
+    """One identity (incarnation) of a host: what its application lived through."""
+
+    host: str
+    number: int
+    excused_before: int
+    """Messages sent before this time may be missing (not yet a member, or an announced gap)."""
+    past: dict[int, int] = field(default_factory=dict)
+    given: dict[str, bool] = field(default_factory=dict)
+    """Label -> durably acknowledged."""
+    given_at: dict[str, int] = field(default_factory=dict)
+    passed: dict[int, int] = field(default_factory=dict)
+    """Identity -> how many of its messages are known to be given or excused here."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Excused message -> the given one that follows it."""
+    log: list[tuple[str, str]] = field(default_factory=list)
+    """Program order: ('sent' | 'given', label)."""
+    inherited: frozenset[str] = frozenset()
+    """Acknowledged by older identities: need not come again."""
+    first: bool = True
+    """The identity that was enrolled."""
+    joining: bool = False
+    """Told of a gap as a new identity: a member from some moment before the next sign of it."""
+
+
+class Judge:
+    """Feed it events by `observe`; it raises Violation at the first broken promise."""
+
+    def __init__(self, gaps_allowed: bool) -> None:
+        self.messages: list[Sent] = []
+        self.by_label: dict[str, Sent] = {}
+        self.lives: list[Life] = []
+        self.current: dict[str, Life] = {}
+        self.gone: dict[str, int] = {}
+        self.deliveries = 0
+        self._streams: list[list[Sent | None]] = []
+        self._settled: dict[str, int] = {}
+        self._gaps_allowed = gaps_allowed
+        self._rules: dict[str, Callable[..., None]] = {
+            "member": self._member,
+            "identity": self._identity,
+            "born": self._born,
+            "sent": self._sent,
+            "given": self._given,
+            "refused": self._refused,
+            "gap": self._gap,
+            "acked": self._acked,
+            "receipt": self._receipt,
+            "left": self._left,
+        }
+
+    def observe(self, event: Event) -> None:
+        """Judge one event (time, kind, host, details...)."""
+        self._rules[event[1]](event[0], *event[2:])
+
+    # ---- who ----
+
+    def _member(self, time: int, host: str) -> None:
+        self._open(host, time, frozenset())
+
+    def _open(self, host: str, excused_before: int, inherited: frozenset[str]) -> Life:
+        life = Life(host, len(self.lives), excused_before, inherited=inherited)
+        self.lives.append(life)
+        self._streams.append([])
+        self.current[host] = life
+        self._settled[host] = 0
+        return life
+
+    def _identity(self, time: int, host: str, why: str, *carried: str) -> None:
+        """A new incarnation. `carried`: messages of the older one that it still has and sends as its own."""
+        old = self.current[host]
+        if why != "wiped" and not self._gaps_allowed and host not in self.gone:
+            told = f"{host} was told at {time} us that its session is unknown"
+            raise Violation("state lost", [told, "its state was never lost, and nothing can expire in this run"])
+        inherited = old.inherited | {label for label, acked in old.given.items() if acked}
+        life = self._open(host, old.excused_before if old.first else time, frozenset(inherited))
+        life.first = False
+        life.given = {label: False for label, acked in old.given.items() if not acked}
+        life.given_at = dict(old.given_at)
+        for label in carried:
+            message = self.by_label[label]
+            self._streams[message.sender][message.index - 1] = None
+            self._enter(life, message)
+
+    def _born(self, time: int, host: str) -> None:
+        """The process started anew: what was not durably acknowledged comes again."""
+        life = self.current[host]
+        life.given = {label: True for label, acked in life.given.items() if acked}
+        life.passed.clear()
+        for message in self.messages:
+            if message.host == host:
+                message.forgotten = True
+
+    def _left(self, time: int, host: str) -> None:
+        self.gone[host] = time
+        for message in self.messages:
+            if message.to == host:
+                message.known = None
+
+    # ---- what ----
+
+    def _sent(self, time: int, host: str, label: str, to: str | None, known: bool | None) -> None:
+        life = self.current[host]
+        message = Sent(label, host, to, None if to in self.gone else known, time, 0, 0, {})
+        self.messages.append(message)
+        self.by_label[label] = message
+        self._enter(life, message)
+
+    def _enter(self, life: Life, message: Sent) -> None:
+        stream = self._streams[life.number]
+        stream.append(message)
+        message.sender, message.index = life.number, len(stream)
+        message.past = dict(life.past)
+        life.past[life.number] = len(stream)
+        life.log.append(("sent", message.label))
+
+    def _given(self, time: int, host: str, label: str) -> None:
+        message = self._take(time, host, label)
+        life = self.current[host]
+        self._joined(life, time)
+        if message.to is not None and message.to != host:
+            raise Violation("not owed", [f"{label} is mail of {message.host} to {message.to}", f"{host} was given it"])
+        if message.known is False or message.refused:
+            raise Violation("refused and delivered", [f"{label} to {message.to} was refused, yet {host} was given it"])
+        if label in life.skipped:
+            self._out_of_order(life, message, self.by_label[life.skipped[label]])
+        self._check_past(life, message)
+        message.given_to_any = True
+        past = life.past
+        for sender, count in message.past.items():
+            if past.get(sender, 0) < count:
+                past[sender] = count
+        if past.get(message.sender, 0) < message.index:
+            past[message.sender] = message.index
+        self.deliveries += 1
+
+    def _take(self, time: int, host: str, label: str) -> Sent:
+        """What holds for deliveries and refusals: known, once."""
+        if label not in self.by_label:
+            raise Violation("never sent", [f"{host} was given {label}, which nobody has sent"])
+        life = self.current[host]
+        if label in life.given:
+            how = "acknowledged" if life.given[label] else "not acknowledged"
+            first = f"{host} had been given {label} at {life.given_at[label]} us (since {how})"
+            raise Violation("twice", [first, f"{host} was given it again at {time} us"])
+        life.given[label] = False
+        life.given_at[label] = time
+        life.log.append(("given", label))
+        return self.by_label[label]
+
+    def _check_past(self, life: Life, message: Sent) -> None:
+        passed = life.passed
+        for sender, count in message.past.items():
+            start = passed.get(sender, 0)
+            if start < count:
+                for before in self._streams[sender][start:count]:
+                    if before is not None and before.label not in life.given and before.to in (None, life.host):
+                        if self._owed(before, life):
+                            self._out_of_order(life, before, message)
+                        life.skipped[before.label] = message.label
+                passed[sender] = count
+
+    def _owed(self, message: Sent, life: Life) -> bool:
+        """Must `life` be given `message`, if it entered the system at all?"""
+        if message.label in life.inherited or message.time < life.excused_before or life.joining:
+            return False
+        return message.to is None or (message.to == life.host and message.known is True)
+
+    def _refused(self, time: int, host: str, label: str, reference: object) -> None:
+        """May be told again (a receipt has no acknowledgement), but of the same row `reference` of the system."""
+        message = self.by_label[label]
+        if message.host != host:
+            raise Violation("refused to another", [f"{label} is of {message.host}", f"{host} was told of a refusal"])
+        if message.to is None or message.known is True:
+            to = message.to or "all"
+            raise Violation("refused wrongly", [f"{label} of {host} to {to} was refused", "it could be delivered"])
+        if message.given_to_any:
+            told = f"{host} was told that it is refused"
+            raise Violation("refused and delivered", [f"{label} was delivered to {message.to}", told])
+        if message.refused_by not in (None, reference):
+            how = f"by {message.refused_by} and by {reference}"
+            raise Violation("refused twice", [f"{label} of {host} was refused {how}"])
+        message.refused, message.refused_by = True, reference
+
+    def _gap(self, time: int, host: str) -> None:
+        life = self.current[host]
+        if not self._gaps_allowed and life.first and host not in self.gone:
+            told = f"{host} was told of a gap at {time} us"
+            raise Violation("gap without cause", [told, "nothing can expire in this run"])
+        life.excused_before = time
+        life.joining = not life.first
+
+    def _joined(self, life: Life, time: int) -> None:
+        if life.joining:
+            life.joining = False
+            life.excused_before = time
+
+    def _acked(self, time: int, host: str, label: str) -> None:
+        life = self.current[host]
+        if label not in life.given:
+            raise Violation("acknowledged unseen", [f"{host} acknowledged {label} without having been given it"])
+        life.given[label] = True
+
+    def _receipt(self, time: int, host: str, label: str, what: str) -> None:
+        message = self.by_label[label]
+        if what == "stored":
+            message.stored = True
+            self._joined(self.current[host], time)
+        elif what == "unknown":
+            message.unknown = True
+
+    # ---- the end ----
+
+    def missing(self, hosts: Sequence[str]) -> tuple[str, str] | None:
+        """(host, label) of something owed to one of `hosts` and not yet durably acknowledged there, or None."""
+        for host in hosts:
+            life = self.current[host]
+            at = self._settled[host]
+            while at < len(self.messages) and self._is_settled(self.messages[at], life, hosts):
+                at += 1
+            self._settled[host] = at
+            if at < len(self.messages):
+                return host, self.messages[at].label
+        return None
+
+    def _is_settled(self, message: Sent, life: Life, hosts: Sequence[str]) -> bool:
+        if life.given.get(message.label):
+            return True
+        same = self.lives[message.sender] is self.current[message.host]
+        mine = same and message.host in hosts and not message.unknown
+        mail = message.to is not None and message.host == life.host and not message.forgotten
+        if mail and mine and message.time >= life.excused_before:
+            if message.known is False:
+                return message.refused
+            settled = message.refused or message.given_to_any
+            if message.known is None and message.to in self.current and not self._gaps_allowed:
+                return settled or message.to not in hosts or not self.current[message.to].first
+        certain = message.stored or message.given_to_any or mine
+        return not (certain and self._owed(message, life))
+
+    def finish(self, hosts: Sequence[str]) -> None:
+        """Demand that everything owed to `hosts` (those that came back) has arrived."""
+        self._settled = dict.fromkeys(self._settled, 0)
+        found = self.missing(hosts)
+        if found is None:
+            return
+        host, label = found
+        message = self.by_label[label]
+        kind = "a broadcast" if message.to is None else f"mail to {message.to}"
+        why = "its receipt said stored" if message.stored else "its sender came back"
+        if message.given_to_any:
+            why = "another host was given it" if message.to is None else "it was given before"
+        state = "was given it but could not acknowledge it" if label in self.current[host].given else "never had it"
+        raise Violation(
+            "lost",
+            [
+                f"{label} is {kind}, sent by {message.host} at {message.time} us; {why}",
+                f"{host} is owed everything sent since {self.current[host].excused_before} us",
+                f"{host} {state}",
+            ],
+        )
+
+    def _out_of_order(self, life: Life, first: Sent, second: Sent) -> None:
+        chain = self.chain(first, second)
+        if first.label in life.given:
+            end = f"{life.host} was given {second.label} first and {first.label} at {life.given_at[first.label]} us"
+        else:
+            end = f"{life.host} was given {second.label} without {first.label}"
+        raise Violation("order", [f"{first.label} before {second.label} because {', '.join(chain)}", end])
+
+    def chain(self, first: Sent, second: Sent) -> list[str]:
+        """The shortest chain of program-order steps from `first` to `second`, in words."""
+        came_from: dict[str, tuple[str, str]] = {}
+        frontier = [second.label]
+        while frontier and first.label not in came_from:
+            following: list[str] = []
+            for label in frontier:
+                life = self.lives[self.by_label[label].sender]
+                for what, earlier in life.log[: life.log.index(("sent", label))]:
+                    if earlier not in came_from and earlier != second.label:
+                        verb = "sent" if what == "sent" else "was given"
+                        came_from[earlier] = (label, f"{life.host} {verb} {earlier} before it sent {label}")
+                        following.append(earlier)
+            frontier = following
+        words: list[str] = []
+        at = first.label
+        while at != second.label and at in came_from:
+            at, sentence = came_from[at]
+            words.append(sentence)
+        return words

@@ -1,0 +1,295 @@
+"""One run: set-up, fault phase, away phase (logs must drain), return phase (all owed must arrive; then quiet)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from roamcast.middleware.mobile_host.core import AgentCore
+from roamcast.middleware.mobile_host.state import AgentImage
+from roamcast.middleware.settings import MS, SECOND
+from roamcast.middleware.simulator.checkers import Judge, Violation
+from roamcast.middleware.simulator.disk import Disk, apply_writes, copy_state, disk_faults
+from roamcast.middleware.simulator.faults import Adversary
+from roamcast.middleware.simulator.host_node import Habits, HostNode, apply_facts, copy_image
+from roamcast.middleware.simulator.links import RadioNet, WiredNet
+from roamcast.middleware.simulator.quiescence import Meter, undrained, unsettled
+from roamcast.middleware.simulator.scenario import Options, draw, stream
+from roamcast.middleware.simulator.station_node import StationFaults, StationNode
+from roamcast.middleware.simulator.world import Trace, World
+from roamcast.middleware.writes import DurableState
+
+EVENTS_MAX = 1_500_000
+"""More events than this in one run are a storm."""
+SETUP_MAX = 20 * SECOND
+AWAY_MAX = 240 * SECOND
+RETURN_MAX = 240 * SECOND
+QUIET_TRIES = 5
+"""A cut that nobody noticed may still be found out in the first of them."""
+STEP = 100 * MS
+"""Virtual time between two looks at whether a phase has reached its end."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of one seed."""
+
+    scenario: str
+    seed: int
+    options: Options
+    sha256: str
+    counts: dict[str, int]
+    rule: str = ""
+    """The broken promise; '' = none."""
+    witness: list[str] = field(default_factory=list)
+    tail: list[str] = field(default_factory=list)
+
+
+class Simulation:
+    """The world of one seed, and its phases."""
+
+    def __init__(self, seed: int, options: Options, mutants: frozenset[str]) -> None:
+        self.options = options
+        self.world = World()
+        expiring = bool(options.expiry or options.spool_bytes_max)
+        self.judge = Judge(gaps_allowed=expiring)
+        self.trace = Trace(self.world, self.judge.observe)
+        self.slots = tuple(range(1, options.stations + 1))
+        self.stations: dict[int, StationNode] = {}
+        self.hosts: list[HostNode] = []
+        self._seed = seed
+        self._mutants = mutants
+        self.calm = False
+        self.enrolled = 0
+        """Hosts whose enrolment was asked for, so far."""
+        self._away_rng = stream(seed, "who is away")
+        model = options.link_model()
+        self.radio = RadioNet(self.world, self.trace, model, stream(seed, "radio"))
+        self.wired = WiredNet(self.world, model, stream(seed, "wired"), self.stations)
+        faults = disk_faults(sorted(mutants), "station")
+        for slot in self.slots:
+            rng = stream(seed, f"station {slot}")
+            disk = Disk(DurableState(), apply_writes, copy_state, stream(seed, f"disk {slot}"), faults)
+            self.stations[slot] = StationNode(
+                self.world, self.trace, self.radio, self.wired, slot, self.slots, options.settings(), disk,
+                StationFaults(), rng, rng.randint(-options.skew, options.skew), mutants,
+            )  # fmt: skip
+
+    # ---- people ----
+
+    def enrol(self, slot: int, import_delay: int) -> None:
+        """`hosts enrol` at a station; the others import the host, and it starts, up to `import_delay` later."""
+        self.enrolled += 1
+        counter = self.enrolled
+        name, number = f"h{counter}", slot << 32 | counter
+        rng = stream(self._seed, f"host {name}")
+        options = self.options
+        habits = Habits()
+        if rng.random() < options.lazy:
+            habits = Habits(
+                take_max=rng.randint(1, 4), take_gap=rng.randint(0, 20 * MS), lag=rng.randint(0, 6),
+                ack_delay=rng.randint(1, 50 * MS),
+            )  # fmt: skip
+        faults = disk_faults(sorted(self._mutants), "agent")
+        disk = Disk(AgentImage(), apply_facts, copy_image, stream(self._seed, f"disk {name}"), faults)
+        host = HostNode(
+            self.world, self.trace, self.radio, self.stations, name, number, options.agent_settings(),
+            habits, disk, rng, self._mutants,
+        )  # fmt: skip
+
+        def done() -> None:
+            self.trace.tell("member", name)
+            self.hosts.append(host)
+            for other in self.slots:
+                if other != slot:
+                    self.world.after(rng.randint(0, import_delay), self.stations[other].learn, number, name)
+            self.world.after(rng.randint(0, import_delay), self._first_start, host)
+
+        self.stations[slot].enrol(number, name, done)
+
+    def _first_start(self, host: HostNode) -> None:
+        if host.core is None and host.life == 0 and not self.calm:
+            host.start()
+
+    def is_known(self, name: str | None) -> bool | None:
+        """Whether a name is a member's (True), nobody's (False), or on its way to some station (None)."""
+        if name is None:
+            return True
+        numbers = [host.number for host in self.hosts if host.name == name]
+        if not numbers:
+            return False
+        return True if all(numbers[0] in station.known for station in self.stations.values()) else None
+
+    # ---- phases ----
+
+    def run(self) -> None:
+        """All phases. Raises Violation."""
+        self._set_up()
+        adversary = Adversary(self, self._seed, self.options)
+        options = self.options
+        for station in self.stations.values():
+            station.faults = StationFaults(
+                one_by_one=options.one_by_one, crash_per_effect=options.crash_per_effect,
+                full_per_write=options.full_per_write, tick_spacing=options.claims_tick // 4,
+                down_time=(0, options.duration // 4),
+            )  # fmt: skip
+        for host in self.hosts:
+            host.habits.kill_per_effect = options.kill_per_effect
+        adversary.begin()
+        self._advance(options.duration)
+        self._heal()
+        self._away()
+        self._return()
+
+    def _advance(self, duration: int) -> None:
+        if not self.world.run_until(self.world.now + duration, EVENTS_MAX):
+            raise Violation("storm", [f"more than {EVENTS_MAX} events by {self.world.now} us"])
+
+    def _set_up(self) -> None:
+        options = self.options
+        model = self.radio.model
+        losses = (model.radio_loss, model.wired_loss)
+        model.radio_loss = model.wired_loss = 0.0
+        for station in self.stations.values():
+            station.start()
+        rng = stream(self._seed, "homes")
+        for _ in range(options.hosts):
+            self.enrol(rng.choice(self.slots), 0)
+            self._advance(2 * MS)
+        limit = self.world.now + SETUP_MAX
+        while len(self.hosts) < options.hosts:
+            self._advance(10 * MS)
+            if self.world.now > limit:
+                raise Violation("set-up", [f"only {len(self.hosts)} hosts are enrolled after {SETUP_MAX} us"])
+        self._advance(rng.choice((0, 10 * MS, 300 * MS)))
+        model.radio_loss, model.wired_loss = losses
+
+    def _heal(self) -> None:
+        """No more faults: links whole, stations up, applications eager."""
+        self.calm = True
+        model = self.radio.model
+        model.radio_loss = model.wired_loss = model.wired_repeat = model.wired_slow = 0.0
+        model.queue_max = 1_000
+        self.wired.heal()
+        for station in self.stations.values():
+            station.faults = StationFaults(self.options.one_by_one, tick_spacing=self.options.claims_tick // 4)
+            station.crash_in = None
+            if station.up:
+                station.thaw()
+            else:
+                station.start()
+        self.trace.note("healed")
+
+    def _away(self) -> None:
+        """Some hosts stay away; nobody sends; every log must drain."""
+        rng, options = self._away_rng, self.options
+        for host in self.hosts:
+            host.habits = Habits()
+            host.kill_in = None
+            if rng.random() < options.away:
+                if rng.random() < 0.3:
+                    host.kill()
+                host.set_radio(False)
+            else:
+                self._bring_back(host)
+        if options.vanish:
+            host = rng.choice(self.hosts)
+            host.kill()
+            host.vanished = True
+        self._wait("logs do not drain", AWAY_MAX, lambda: undrained(self))
+        if options.restart_empty:
+            station = self.stations[rng.choice(self.slots)]
+            station.crash()
+            station.start()
+            self._advance(STEP)
+
+    def _bring_back(self, host: HostNode) -> None:
+        host.set_radio(True)
+        if host.core is None:
+            host.start()
+        else:
+            host.act(AgentCore.resume)
+
+    def _return(self) -> None:
+        """All that live come back: everything owed arrives, then there is quiet."""
+        living = [host for host in self.hosts if not host.vanished]
+        for host in living:
+            self._bring_back(host)
+        living = [host for host in living if not host.left]
+        names = [host.name for host in living]
+
+        def waiting() -> list[str]:
+            missing = self.judge.missing(names)
+            return ["{} waits for {}".format(*missing)] if missing else undrained(self) or unsettled(self, living)
+
+        try:
+            self._wait("no rest", RETURN_MAX, waiting)
+        except Violation:
+            self.judge.finish(names)
+            raise
+        self.judge.finish(names)
+        for _ in range(QUIET_TRIES):
+            meter = Meter(self)
+            self._advance(3 * SECOND)
+            noise = meter.noise()
+            if not noise:
+                break
+        else:
+            raise Violation("not quiet", noise[:5])
+        left = undrained(self) + unsettled(self, living)
+        if left:
+            raise Violation("rest does not last", left)
+
+    def _wait(self, rule: str, limit: int, what_is_left: Any) -> None:
+        end = self.world.now + limit
+        step = STEP // 4
+        while left := what_is_left():
+            if self.world.now >= end:
+                raise Violation(rule, [f"after {limit / SECOND:.0f} s without faults:", *left])
+            self._advance(step)
+            step = min(2 * step, SECOND)
+
+    def counts(self) -> dict[str, int]:
+        """What the run did, for the campaign's table."""
+        return {
+            "messages": len(self.judge.messages),
+            "deliveries": self.judge.deliveries,
+            "crashes": sum(station.crashes for station in self.stations.values()),
+            "kills": sum(host.kills for host in self.hosts),
+            "cuts": self.radio.cuts,
+            "events": self.world.events_run,
+            **{name: self.wired.counts.get(name, 0) for name in ("State", "Spooled", "SpoolPart", "NoRec", "Expire")},
+        }
+
+
+def run(
+    scenario: str, seed: int, mutants: frozenset[str] = frozenset(), overrides: Mapping[str, Any] | None = None
+) -> Result:
+    """Run one seed and judge it. `mutants`: faults built in on purpose, for tests.
+
+    Raises ValueError for an unknown scenario or option. Whatever the cores raise is a broken promise, not an error.
+    """
+    options = draw(scenario, seed, overrides)
+    simulation = Simulation(seed, options, mutants)
+    rule, witness = "", []
+    try:
+        simulation.run()
+    except Violation as violation:
+        rule, witness = violation.rule, violation.witness
+    except Exception as error:  # any exception out of a core is the finding
+        rule, witness = "exception", _where(error)
+    trace = simulation.trace
+    tail = trace.tail(40) if rule else []
+    return Result(scenario, seed, options, trace.sha256(), simulation.counts(), rule, witness, tail)
+
+
+def _where(error: Exception) -> list[str]:
+    """The error and the innermost places that raised it."""
+    places = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        places.append(f"{code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno} {code.co_name}")
+        traceback = traceback.tb_next
+    return [f"{type(error).__name__}: {error}", *reversed(places[-6:])]

@@ -1,0 +1,366 @@
+"""Drives one StationCore: ticks, the disk, the links; crashes at any point between two effects."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+from roamcast.middleware.effects import (
+    Broadcast,
+    Channel,
+    CloseChannel,
+    Deliver,
+    Effect,
+    Notice,
+    Persist,
+    Reject,
+    SendHost,
+    SendPeer,
+)
+from roamcast.middleware.errors import ensure
+from roamcast.middleware.host_frames import Msg, UpFrame
+from roamcast.middleware.rows import Item, Kind
+from roamcast.middleware.settings import Settings
+from roamcast.middleware.simulator.disk import Disk
+from roamcast.middleware.simulator.links import Connection, RadioNet, WiredNet, on_the_wire
+from roamcast.middleware.simulator.world import Trace, World
+from roamcast.middleware.station.core import StationCore
+from roamcast.middleware.station_frames import PeerFrame, SpoolPart
+from roamcast.middleware.writes import DurableState, PutStart
+
+WALL_ZERO = 1_800_000_000_000_000
+"""UTC microseconds at virtual time 0."""
+
+
+def encode_item(item: Item) -> bytes:
+    """The simulator's codec of items (version 2 of marshal: equal values give equal bytes)."""
+    fields = (item.slot, item.n, item.sender, item.incarnation32, item.number, int(item.kind), item.body)
+    return marshal.dumps(fields, 2)
+
+
+@lru_cache(maxsize=4096)
+def decode_item(data: bytes) -> Item:
+    """What `encode_item` was given."""
+    slot, n, sender, incarnation32, number, kind, body = marshal.loads(data)
+    return Item(slot, n, sender, incarnation32, number, Kind(kind), body)
+
+
+class _Crash(Exception):
+    """The process dies here."""
+
+
+class _DiskFull(Exception):
+    """The transaction failed."""
+
+
+@dataclass(slots=True)
+class StationFaults:
+    """How a station's driver misbehaves."""
+
+    one_by_one: bool = False
+    """Each Persist is a step of its own, each input a tick of its own; else group commit."""
+    crash_per_effect: float = 0.0
+    full_per_write: float = 0.0
+    """The transaction fails for want of room."""
+    tick_spacing: int = 1_000
+    down_time: tuple[int, int] = (1_000, 200_000)
+
+
+class StationNode:
+    """One station process on its disk."""
+
+    def __init__(
+        self, world: World, trace: Trace, radio: RadioNet, wired: WiredNet, slot: int, members: tuple[int, ...],
+        settings: Settings, disk: Disk[DurableState], faults: StationFaults, rng: Random, skew: int,
+        mutants: frozenset[str],
+    ) -> None:  # fmt: skip
+        self.slot = slot
+        self.members = members
+        self.life = 0
+        self.up = False
+        self.crashes = 0
+        self.disk = disk
+        self.faults = faults
+        self.settings = settings
+        self.frozen_until = 0
+        self.crash_in: int | None = None
+        """Armed: die before the effect that many from here."""
+        self.rejects: dict[str, int] = {}
+        self.known: dict[int, str] = {}
+        """The directory's hosts: number -> name."""
+        self.core: StationCore | None = None
+        self._world = world
+        self._trace = trace
+        self._radio = radio
+        self._wired = wired
+        self._rng = rng
+        self._skew = skew
+        self._mutants = mutants
+        self._zero = 0
+        self._linked = False
+        self._inbox: list[tuple[str, tuple[Any, ...]]] = []
+        self._tick_at: int | None = None
+        self._channels: dict[Channel, Connection] = {}
+        self._full: dict[Channel, None] = {}
+        """Channels that took no more in this tick: no later MSG goes to them."""
+        self._enrolling: dict[int, tuple[str, Callable[[], None]]] = {}
+
+    # ---- life ----
+
+    def start(self) -> None:
+        """A start of the process on what its disk holds."""
+        self.life += 1
+        self.up = True
+        self._zero = self._world.now - self._rng.randint(0, 1_000_000_000)
+        self._linked = len(self.members) == 1
+        self._channels.clear()
+        self._inbox.clear()
+        self._tick_at = None
+        self.disk.write((PutStart(self.disk.state.starts + 1),))
+        self.disk.sync()
+        self._trace.note("start", self.slot, self.life)
+        self._build()
+        self._seek_links(self.life)
+
+    def _build(self) -> None:
+        self.core = StationCore(
+            slot=self.slot, members=self.members, settings=self.settings, image=self.disk.load(),
+            encode_item=encode_item, mutants=self._mutants,
+        )  # fmt: skip
+        for number, name in self.known.items():
+            self.put("learn_host", number, name)
+        for number, (name, _) in self._enrolling.items():
+            self.put("enrol", number, name)
+        if self._linked:
+            self.put("set_linked")
+
+    def _seek_links(self, life: int) -> None:
+        """LINK until one peer has answered."""
+        if life != self.life or not self.up or self._linked:
+            return
+        for peer in self.members:
+            if peer != self.slot and self._wired.answers(self.slot, peer):
+                self._linked = True
+                self.put("set_linked")
+                return
+        self._world.after(20_000, self._seek_links, life)
+
+    def crash(self) -> None:
+        """SIGKILL. Whatever was not synced may be lost; so are all connections."""
+        if not self.up:
+            return
+        self.up = False
+        self.crashes += 1
+        self.crash_in = None
+        self.core = None
+        self._trace.note("crash", self.slot, self.life)
+        for connection in self._channels.values():
+            self._radio.break_(connection)
+        self.disk.crash()
+
+    def fall(self) -> None:
+        """Crash, and start again after a while."""
+        self.crash()
+        self._world.after(self._rng.randint(*self.faults.down_time), self._restart, self.life)
+
+    def thaw(self) -> None:
+        """The process runs again (SIGCONT)."""
+        self.frozen_until = 0
+        self._wake(self._world.now)
+
+    # ---- input ----
+
+    def admits(self, number: int) -> bool:
+        """Is that host's key known here?"""
+        return number in self.known
+
+    def hear_host(self, connection: Connection, frame: UpFrame) -> None:
+        """A frame of a host; the number is that of its key."""
+        self._channels[connection.number] = connection
+        self._trace.note("up", connection.host.name, self.slot, connection.number, brief(frame))
+        self.put("receive_host", connection.number, connection.host.number, frame)
+
+    def hear_peer(self, slot: int, frame: PeerFrame) -> None:
+        """A frame of a peer station."""
+        self.put("receive_peer", slot, frame)
+
+    def learn(self, number: int, name: str) -> None:
+        """The directory has a new host."""
+        self.known[number] = name
+        if self.up:
+            self.put("learn_host", number, name)
+
+    def enrol(self, number: int, name: str, done: Callable[[], None]) -> None:
+        """Enrol here; `done` once it is durable (a crash before that: the operator repeats it)."""
+        self._enrolling[number] = (name, done)
+        self.known[number] = name
+        if self.up:
+            self.put("enrol", number, name)
+
+    def put(self, method: str, *arguments: Any) -> None:
+        """Queue one input of the core; a tick follows."""
+        self._inbox.append((method, arguments))
+        self._wake(self._world.now if self.faults.one_by_one else self._world.now + self.faults.tick_spacing)
+
+    # ---- ticks ----
+
+    def _wake(self, time: int) -> None:
+        time = max(time, self.frozen_until)
+        if self._tick_at is None or time < self._tick_at:
+            self._tick_at = time
+            self._world.at(time, self._tick, self.life, time)
+
+    def _tick(self, life: int, time: int) -> None:
+        if life != self.life or time != self._tick_at or not self.up:
+            return
+        self._tick_at = None
+        if self.frozen_until > self._world.now:
+            self._wake(self.frozen_until)
+            return
+        inbox, self._inbox = self._inbox, []
+        try:
+            if self.faults.one_by_one and len(inbox) > 1:
+                for entry in inbox:
+                    self._run([entry])
+            else:
+                self._run(inbox)
+        except _Crash:
+            self.fall()
+            return
+        except _DiskFull:
+            self._trace.note("disk full", self.slot)
+            self.disk.sync()  # what was committed before
+            self._build()
+        self._after_tick()
+
+    def _restart(self, life: int) -> None:
+        if life == self.life and not self.up:
+            self.start()
+
+    def _run(self, inbox: list[tuple[str, tuple[Any, ...]]]) -> None:
+        core = self.core
+        assert core is not None
+        core.begin(self._world.now - self._zero, WALL_ZERO + self._world.now + self._skew)
+        for method, arguments in inbox:
+            getattr(core, method)(*arguments)
+        core.expire()
+        effects = core.flush()
+        self._full.clear()
+        if self.faults.one_by_one:
+            for effect in effects:
+                self._gate()
+                self._perform(effect)
+        elif effects:
+            writes = [write for effect in effects if type(effect) is Persist for write in effect.writes]
+            self._gate()
+            if writes:
+                self._store(writes)
+            for effect in effects:
+                if type(effect) is not Persist:
+                    self._gate()
+                    self._perform(effect)
+
+    def _after_tick(self) -> None:
+        core = self.core
+        if core is None:
+            return
+        if self._enrolling:
+            self.disk.sync()
+            enrolled = {key[0]: None for key in self.disk.state.records}
+            for number in [number for number in self._enrolling if number in enrolled]:
+                _, done = self._enrolling.pop(number)
+                done()
+        deadline = core.next_deadline()
+        if deadline is not None:
+            self._wake(max(deadline + self._zero, self._world.now + 1))
+
+    def _gate(self) -> None:
+        """Die here?"""
+        if self.crash_in is not None:
+            self.crash_in -= 1
+            if self.crash_in < 0:
+                raise _Crash
+        if self.faults.crash_per_effect and self._rng.random() < self.faults.crash_per_effect:
+            raise _Crash
+
+    # ---- effects ----
+
+    def _store(self, writes: list[Any]) -> None:
+        if self.faults.full_per_write and self._rng.random() < self.faults.full_per_write:
+            raise _DiskFull
+        self.disk.write(writes)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Persist(writes):
+                self._store(list(writes))
+            case Deliver(channels, prev, last, entries):
+                self.disk.sync()
+                items = [
+                    (position, decode_item(holder.item or self._load(holder.slot, holder.n)))
+                    for position, holder in entries
+                ]
+                frame = Msg(prev, last, tuple(items))
+                for channel in channels:
+                    if channel not in self._full:
+                        self._send_host(channel, frame)
+            case SendHost(channel, frame):
+                self.disk.sync()
+                self._send_host(channel, frame)
+            case SendPeer(slot, frame):
+                self.disk.sync()
+                ensure(slot != self.slot, "a frame to myself")
+                self._send_peer(slot, frame)
+            case Broadcast(frame):
+                self.disk.sync()
+                for peer in self.members:
+                    if peer != self.slot:
+                        self._wired.send(self.slot, peer, on_the_wire(frame, self._load))
+            case CloseChannel(channel):
+                self._channels[channel].dropped = True
+            case Reject(_, code, text):
+                self.rejects[code] = self.rejects.get(code, 0) + 1
+                self._trace.note("reject", self.slot, code, text)
+            case Notice(level, event):
+                self._trace.note("notice", self.slot, level, event)
+
+    def _send_peer(self, slot: int, frame: PeerFrame) -> None:
+        if isinstance(frame, SpoolPart):
+            state = self.disk.state
+            for entry in frame.entries:
+                ident = (entry.slot, entry.n)
+                if entry.item is None and ident not in state.items and ident not in state.rows:
+                    return  # its record was released later in the same tick; nobody needs the part
+        self._wired.send(self.slot, slot, on_the_wire(frame, self._load))
+
+    def _send_host(self, channel: Any, frame: Any) -> None:
+        connection = self._channels[channel]
+        result = self._radio.send_down(connection, frame)
+        self._trace.note("down", self.slot, connection.host.name, channel, brief(frame), result)
+        if result == "full" and channel not in self._full:
+            self._full[channel] = None
+            self.put("channel_full", channel, *((frame.prev,) if isinstance(frame, Msg) else ()))
+        elif result == "lost":
+            self.put("channel_lost", channel)
+
+    def _load(self, slot: int, n: int) -> bytes:
+        """The item of a message that the core no longer holds in memory."""
+        self.disk.sync()
+        row = self.disk.state.rows.get((slot, n))
+        item = row.item if row is not None else self.disk.state.items[slot, n].item
+        ensure(item is not None, "the store holds no item")
+        return item or b""
+
+
+def brief(frame: Any) -> str:
+    """A frame in a word or two."""
+    match frame:
+        case Msg(prev, last, entries):
+            return f"MSG({prev},{last}]x{len(entries)}"
+        case _:
+            shown = [name for name in ("e", "last", "le", "c", "lastseq", "number", "at") if hasattr(frame, name)]
+            return f"{type(frame).__name__}({','.join(f'{name}={getattr(frame, name)}' for name in shown)})"
