@@ -1,0 +1,137 @@
+"""One example, or more, of every frame: the golden vectors beside this file are made from them.
+
+`python tests/vectors/examples.py` shows what would change; only with `--rewrite` it is written. A changed vector is a
+changed wire: say so in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from roamcast.middleware import host_frames as hf
+from roamcast.middleware import station_frames as sf
+from roamcast.middleware.rows import Item, Kind, Row, SpoolItem
+from roamcast.transport.codec import DOWN, PEER, UP, encode_item
+
+FOLDER = Path(__file__).parent
+KEY = b"Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID"
+BIG = (1 << 63) - 1
+
+BROADCAST = Item(3, 70_000, "anna", 0xDEADBEEF, 41, Kind.BROADCAST, b"good morning")
+MAIL = Item(0, 1, "zo\u00eb-\u96ea", 0, 1, Kind.MAIL, b"")
+REFUSED = Item(1023, (1 << 40) - 1, "b", 7, BIG, Kind.REFUSED, b"\x00\xff")
+MH = (3 << 32 | 12, 0xFEDC_BA98_7654_3210)
+SPOOLED = encode_item(BROADCAST)
+
+
+def _row(n: int, kind: Kind, item: bytes, **changed: Any) -> Row:
+    values: dict[str, Any] = {
+        "slot": 3, "n": n, "stamp": ((0, 7), (5, 1 << 20)), "hlc": 1_795_000_000_000_000, "kind": kind, "host": MH[0],
+        "incarnation": MH[1], "number": 41, "taken": (9, -2), "addressee": 0, "item": item, "size": len(item),
+    }  # fmt: skip
+    return Row(**(values | changed))
+
+
+UP_EXAMPLES: dict[str, hf.UpFrame] = {
+    "hello": hf.Hello((1, 0), "anna", MH[1], False, 9, 3, 8, 4711, 42, 5),
+    "hello-first": hf.Hello((1, 0), "b", 1, True, 1, 0, 0, 0, 1, 240),
+    "ack": hf.Ack(9, 123_456),
+    "ack-spool": hf.Ack(1 << 32, -17),
+    "data": hf.Data(9, 41, 123_456, None, b"good morning"),
+    "data-mail": hf.Data(9, 42, -1, "zo\u00eb-\u96ea", b""),
+    "ping": hf.Ping(9, 123_456),
+    "detach": hf.Detach(9),
+    "leave": hf.Leave(9),
+}
+DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
+    "welcome": hf.Welcome((1, 0), 9, 40, False, -3, 262_144, 512),
+    "welcome-stations": hf.Welcome(
+        (1, 7), 9, 40, True, 0, 1, 1, (("hill", 3, "tcp://10.0.0.3:7001", KEY), ("dale", 0, "tcp://dale:7001", KEY))
+    ),
+    "msg": hf.Msg(-2, 1_000, ((-1, BROADCAST), (300, MAIL), (1_000, REFUSED))),
+    "msg-empty": hf.Msg(70_000, 70_003, ()),
+    "uack": hf.Uack(9, 41, 3, 70_000),
+    "pong": hf.Pong(123_456),
+    "wait": hf.Wait("the station that holds your custody is down", 4, 1_795_000_000_000_000),
+    "reset": hf.Reset(9),
+    "stale": hf.Stale(10),
+    "replaced": hf.Replaced(0),
+    "refused": hf.Refused("too-large", "body of 300000 bytes, at most 262144 allowed"),
+    "nosession": hf.NoSession(),
+    "left": hf.Left(),
+}
+PEER_EXAMPLES: dict[str, sf.StationFrame] = {
+    "link": sf.Link((1, 0), "fleet", "hill", 3, BIG, (1 << 64) - 1, 12, 70_000, 5, 3, 1_795_000_000_000_000),
+    "wentback": sf.WentBack(13, 70_001),
+    "nolink": sf.NoLink(),
+    "refusal": sf.Refusal("group", "this is group fleet, not float"),
+    "rows": sf.DataBatch(
+        3,
+        (
+            _row(70_000, Kind.BROADCAST, encode_item(BROADCAST)),
+            _row(70_001, Kind.MAIL, encode_item(MAIL), stamp=(), addressee=5 << 32 | 1),
+            _row(70_003, Kind.EXPIRE, b"", number=0, taken=(0, 0)),
+        ),
+    ),
+    "claims": sf.Claims(False, ((0, 9), (3, 70_000)), ((3, 69_999),), (), 70_000, 1_795_000_000_000_000),
+    "claims-full": sf.Claims(True, ((0, 9),), ((0, 9),), ((0, 8),), 0, 0, (1, 4)),
+    "nack": sf.Nack(3, 69_990, 69_999),
+    "handoff-req": sf.HandoffReq(MH, 9, 8, -17, 42, (0, 2)),
+    "state": sf.State(
+        MH, 9, (4, 0, 70_000), (5, 1, 70_001), 41, (3, 70_000), False, 1_795_000_000_000_000, 2, {"b": b"", "aa": b"\1"}
+    ),
+    "spool-part": sf.SpoolPart(MH, 9, 1, 2, (SpoolItem(3, 70_000, SPOOLED, len(SPOOLED)),)),
+    "handoff-nack": sf.HandoffNack(MH, 9, 1_700_000_000_000_000),
+    "accept": sf.Accept(MH, 9),
+    "released": sf.Released(MH, 9),
+    "cancel": sf.Cancel(MH, 9, 10),
+    "query": sf.Query(MH, 9),
+    "probe": sf.Probe(MH, 9),
+    "norec": sf.NoRec(MH, 9),
+    "expire": sf.Expire(MH, 9, (4, 0, 70_000)),
+    "xack": sf.XAck(MH, 9),
+    "spooled": sf.Spooled((5 << 32 | 1, 0), 9),
+}  # fmt: skip
+LINKS: tuple[tuple[Any, dict[str, Any]], ...] = ((UP, UP_EXAMPLES), (DOWN, DOWN_EXAMPLES), (PEER, PEER_EXAMPLES))
+
+
+def readable(frame: Any, data: bytes) -> str:
+    """The example for a person: its fields, then its bytes in lines of 32."""
+    lines = [f"{type(frame).__name__}, {len(data)} bytes"]
+    lines += [f"  {field.name} = {getattr(frame, field.name)!r}" for field in fields(frame)]
+    lines += [data[at : at + 32].hex(" ") for at in range(0, len(data), 32)]
+    return "\n".join(lines) + "\n"
+
+
+def vectors() -> dict[str, str]:
+    """Name of every vector file, and its content as the code of today makes it."""
+    files = {}
+    for link, examples in LINKS:
+        for name, frame in examples.items():
+            data = link.encode(frame)
+            files[f"{name}.hex"] = data.hex() + "\n"
+            files[f"{name}.txt"] = readable(frame, data)
+    return files
+
+
+def main() -> int:
+    made = vectors()
+    changed = 0
+    for path in sorted({FOLDER / name for name in made} | {*FOLDER.glob("*.hex"), *FOLDER.glob("*.txt")}):
+        old, new = path.read_text() if path.exists() else "", made.get(path.name, "")
+        if old == new:
+            continue
+        changed += 1
+        sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), path.name, "now"))
+        if "--rewrite" in sys.argv:
+            path.write_text(new) if new else path.unlink()
+    print(f"{changed} of {len(made)} files differ")
+    return 1 if changed and "--rewrite" not in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Wire format, codec, keys and sockets: everything between a core and the network."""
