@@ -1,0 +1,114 @@
+"""The command `mss-station`. Exit codes: 0 fine, 2 wrong use, 3 could not run (also `status` of a stopped station)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from roamcast.middleware.errors import Error
+from roamcast.mss_station import host_commands, setup_commands
+from roamcast.mss_station.control import NotRunning, ask
+from roamcast.mss_station.kill_points import VARIABLE
+from roamcast.mss_station.setup_commands import WrongUse
+from roamcast.mss_station.station import Station
+from roamcast.mss_station.status import table
+from roamcast.transport.errors import KeyFileError
+
+FINE, WRONG_USE, COULD_NOT_RUN = 0, 2, 3
+
+_log = logging.getLogger("roamcast.station")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        outcome: str | int = options.action(options)
+        if isinstance(outcome, int):
+            return outcome
+        print(outcome)
+        return FINE
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return COULD_NOT_RUN
+    except (KeyFileError, WrongUse) as error:
+        print(f"mss-station: {error}", file=sys.stderr)
+        return COULD_NOT_RUN if options.action is run else WRONG_USE
+    except Error as error:
+        print(f"mss-station: {error}", file=sys.stderr)
+        return COULD_NOT_RUN
+    except OSError as error:
+        print(f"mss-station: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        return COULD_NOT_RUN
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    logging.basicConfig(
+        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+    try:
+        station = Station(options.dir, alone=options.alone, kill_point=os.environ.get(VARIABLE, ""))
+    except ValueError as error:
+        raise WrongUse(str(error)) from error
+    with station:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: station.stop())
+        try:
+            station.run()
+        except Error as error:
+            _log.critical("stopped: %s", error, exc_info=not error_is_told(error))
+            return COULD_NOT_RUN
+        except Exception:
+            _log.critical("stopped by a fault of its own", exc_info=True)
+            return COULD_NOT_RUN
+    _log.info("stopped")
+    return FINE
+
+
+def error_is_told(error: Error) -> bool:
+    """Whether the text of an error says all that helps; else it is a fault of ours and the trace is wanted."""
+    return not type(error).__module__.startswith("roamcast.middleware")
+
+
+def status(options: argparse.Namespace) -> str | int:
+    """What a running station tells of itself."""
+    try:
+        told = ask(options.dir, {"command": "status"})["status"]
+    except NotRunning as error:
+        print(json.dumps({"running": False}) if options.json else f"{error}: stopped")
+        return COULD_NOT_RUN
+    return json.dumps({"running": True, **told}, indent=1) if options.json else table(told)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands with their arguments."""
+    top = argparse.ArgumentParser(prog="mss-station", description="A station of Roamcast: make, run and look after it.")
+    commands = top.add_subparsers(title="commands", required=True)
+    setup_commands.add_parsers(commands)
+
+    running = commands.add_parser("run", help="serve until SIGTERM", epilog="example: mss-station run /var/lib/s1")
+    running.add_argument("dir", type=Path, metavar="DIR")
+    running.add_argument("--alone", action="store_true", help="take messages although no peer has answered yet")
+    running.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    running.set_defaults(action=run)
+
+    told = commands.add_parser(
+        "status", help="what a running station does", epilog="example: mss-station status /var/lib/s1 --json"
+    )
+    told.add_argument("dir", type=Path, metavar="DIR")
+    told.add_argument("--json", action="store_true")
+    told.set_defaults(action=status)
+
+    host_commands.add_parsers(commands)
+    return top
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Errors of the station's store and directory. Each text says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+from roamcast.middleware.errors import Error
+
+
+class StoreError(Error):
+    """Root of every error of the store and of the station's directory."""
+
+
+class StoreUnusable(StoreError):
+    """The store cannot serve this station: the process must end. The file has not been changed."""
+
+
+class StoreMissing(StoreUnusable):
+    """There is no store. An empty one is never made in its place: its numbers would be given twice."""
+
+
+class StoreExists(StoreUnusable):
+    """A new store was asked for where there is one."""
+
+
+class StoreForeign(StoreUnusable):
+    """The file is not a store of Roamcast."""
+
+
+class StoreVersion(StoreUnusable):
+    """The store has a format that this release does not know."""
+
+
+class StoreIdentity(StoreUnusable):
+    """The store belongs to another station, slot or generation than the configuration says."""
+
+
+class StoreDamaged(StoreUnusable):
+    """The content of the store contradicts itself."""
+
+
+class StoreNotCommitted(StoreError):
+    """The transaction was rolled back as a whole; the store is as before and may be asked again later."""
+
+
+class StoreFull(StoreNotCommitted):
+    """There is no room for the transaction."""
+
+
+class StoreUnwritable(StoreNotCommitted):
+    """The directory or a file in it cannot be opened or written."""
+
+
+class StoreBusy(StoreNotCommitted):
+    """Another process holds the store's write lock."""
+
+
+class DirectoryInUse(StoreError):
+    """Another process works on this station's directory."""

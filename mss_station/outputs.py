@@ -1,0 +1,128 @@
+"""What a tick sends once its writes are durable: every effect behind the `Persist`, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from roamcast.middleware.effects import (
+    Broadcast,
+    CloseChannel,
+    Deliver,
+    Effect,
+    Notice,
+    Persist,
+    Reject,
+    SendHost,
+    SendPeer,
+)
+from roamcast.middleware.errors import InvariantError
+from roamcast.middleware.rows import Row, SpoolItem
+from roamcast.middleware.station_frames import DataBatch, PeerFrame, SpoolPart
+from roamcast.mss_station.host_port import HostPort
+from roamcast.mss_station.kill_points import KillPoint
+from roamcast.mss_station.peer_port import PeerPort
+from roamcast.mss_station.tally import Tally
+from roamcast.transport.host_codec import encode_down, encode_msg
+from roamcast.transport.station_codec import encode_peer
+
+
+class Outputs:
+    """Performs effects on the sockets.
+
+    Args:
+        load_item: bytes of the item of a stored message (slot, n), None if the store has dropped it.
+    """
+
+    def __init__(
+        self,
+        hosts: HostPort,
+        peers: PeerPort,
+        tally: Tally,
+        kill: KillPoint,
+        load_item: Callable[[int, int], bytes | None],
+    ) -> None:
+        self._hosts = hosts
+        self._peers = peers
+        self._tally = tally
+        self._kill = kill
+        self._read_item = load_item
+        self.store_went_back = False
+        """A peer's rows or claims have shown what LINK could not: this store is older than what was sent from it."""
+        self._perform: dict[type, Callable[[Any], None]] = {
+            Deliver: self._deliver,
+            SendHost: self._send_host,
+            SendPeer: self._send_peer,
+            Broadcast: self._broadcast,
+            CloseChannel: self._close,
+            Reject: tally.reject,
+            Notice: self._notice,
+        }
+
+    def perform(self, effects: Sequence[Effect], persisted: bool) -> None:
+        """Perform all effects but `Persist`, which the caller has made durable.
+
+        Raises:
+            StoreDamaged: an item is not the one that was stored; the process must end.
+            StoreNotCommitted: an item cannot be read now.
+        """
+        sends = [effect for effect in effects if type(effect) is not Persist]
+        for i, effect in enumerate(sends):
+            if persisted and i == (len(sends) + 1) // 2:
+                self._kill.reached("mid-send")
+            self._perform[type(effect)](effect)
+        if persisted:
+            self._kill.reached("after-send")
+
+    def _notice(self, effect: Notice) -> None:
+        self._tally.notice(effect)
+        self.store_went_back = self.store_went_back or effect.event == "store-went-back"
+
+    def _deliver(self, effect: Deliver) -> None:
+        entries = []
+        for position, holder in effect.entries:
+            item = self._item(holder) if holder.item is None else holder.item
+            if item is None:
+                raise InvariantError(f"({holder.slot}, {holder.n}) is owed to a host and the store has dropped it")
+            entries.append((position, item))
+        self._tally.count("frames_to_hosts")
+        self._tally.count("deliveries", len(entries) * len(effect.channels))
+        channels = cast(Sequence[bytes], effect.channels)
+        self._hosts.deliver(channels, encode_msg(effect.prev, effect.last, entries), effect.prev)
+
+    def _send_host(self, effect: SendHost) -> None:
+        self._hosts.deliver((cast(bytes, effect.channel),), encode_down(effect.frame))
+
+    def _send_peer(self, effect: SendPeer) -> None:
+        frame = self._with_items(effect.frame)
+        if frame is not None:
+            self._peers.send(effect.slot, encode_peer(frame))
+
+    def _broadcast(self, effect: Broadcast) -> None:
+        frame = self._with_items(effect.frame)
+        if frame is not None:
+            self._peers.broadcast(encode_peer(frame))
+
+    def _close(self, effect: CloseChannel) -> None:
+        self._tally.count("channels_closed")
+        self._hosts.close(cast(bytes, effect.channel), answer=True)
+
+    def _with_items(self, frame: PeerFrame) -> PeerFrame | None:
+        """The frame with the bytes that memory gave up; its rows are not changed. None: the tick that made the frame
+        has also dropped them, for everybody has them or their record has gone."""
+        match frame:
+            case DataBatch(origin, rows) if any(row.item is None for row in rows):
+                loaded = [replace(row, item=self._item(row)) for row in rows]
+                kept = tuple(row for row in loaded if row.item is not None)
+                return DataBatch(origin, kept) if kept else None
+            case SpoolPart(_, _, _, _, entries) if any(entry.item is None for entry in entries):
+                items = tuple(replace(entry, item=self._item(entry)) for entry in entries)
+                return None if any(entry.item is None for entry in items) else replace(frame, entries=items)
+            case _:
+                return frame
+
+    def _item(self, holder: Row | SpoolItem) -> bytes | None:
+        if holder.item is not None:
+            return holder.item
+        return self._read_item(holder.slot, holder.n) if holder.size else b""

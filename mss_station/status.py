@@ -1,0 +1,175 @@
+"""`mss-station status`: one dict of plain data, and the table that a person reads. No key and no body is in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from roamcast.middleware.settings import SECOND
+from roamcast.mss_station.control import Json
+from roamcast.mss_station.errors import StoreError
+from roamcast.mss_station.server import Server
+from roamcast.mss_station.store import Store
+from roamcast.mss_station.tally import Tally
+from roamcast.transport.station_files import StationCard
+from roamcast.transport.station_sockets import HandshakeMonitor
+from roamcast.transport.zap import ZapResponder
+
+ROWS_SHOWN: Final = 40
+
+
+def build(
+    card: StationCard,
+    starts: int,
+    server: Server,
+    store: Store,
+    tally: Tally,
+    zap: ZapResponder,
+    handshakes: Sequence[tuple[str, HandshakeMonitor]],
+) -> Json:
+    """Everything that a running station tells of itself."""
+    now = server.clock.now()
+    links = server.peers.links.status(now)
+    for link in links:
+        link["reason"] = server.peers.reasons.get(int(str(link["slot"])), "")
+    return {
+        "station": {
+            "id": card.id,
+            "slot": card.slot,
+            "group": card.group,
+            "starts": starts,
+            "process": os.getpid(),
+            "hosts": card.hosts,
+            "stations": card.stations,
+        },
+        **server.core.status(),
+        "links": links,
+        "store": _store(server, store, tally),
+        "refused_keys": dict(zap.refused),
+        "handshakes_failed": {domain: dict(monitor.failed) for domain, monitor in handshakes},
+        "channels_dropped": len(server.hosts.dropped),
+        "counters": dict(sorted(tally.counters.items())),
+    }
+
+
+def _store(server: Server, store: Store, tally: Tally) -> Json:
+    sizes: dict[str, Callable[[], Any]] = {
+        "log_bytes": store.log_bytes,
+        "wal_bytes": store.wal_bytes,
+        "unused_bytes": store.unused_bytes,
+        "free_bytes": store.free_space,
+        "reserve_held": store.has_reserve,
+    }
+    told: Json = {
+        "state": server.guard.state,
+        "reason": server.guard.reason,
+        "since": server.guard.since,
+        "commit_p99_ms": tally.commit_p99_ms(),
+    }
+    for name, read in sizes.items():
+        try:
+            told[name] = read()
+        except (OSError, StoreError):
+            told[name] = None
+    return told
+
+
+# ---- the table ----
+
+
+def table(status: Json) -> str:
+    """The status as a person reads it."""
+    station, store = status["station"], status["store"]
+    names = {link["slot"]: link["id"] for link in status["links"]} | {station["slot"]: station["id"]}
+    failed = {f"{domain}: {why}": n for domain, whys in status["handshakes_failed"].items() for why, n in whys.items()}
+    lines = [
+        f"station {station['id']} (slot {station['slot']}) of group {station['group']}, start {station['starts']}, "
+        f"process {station['process']}",
+        f"hosts at {station['hosts']}, stations at {station['stations']}",
+        f"messages of hosts: {'taken' if status['uplinks'] == 'open' else 'not taken: ' + status['uplinks']}",
+        f"position {status['position']}, {status['rows']} rows of {_bytes(status['row_bytes'])} in the log"
+        + _held(status, names),
+        f"store {store['state']}: {_bytes(store['log_bytes'])}, log {_bytes(store['wal_bytes'])}, "
+        f"{_bytes(store['free_bytes'])} free, commit p99 {store['commit_p99_ms']} ms",
+        _oldest(status["oldest_undelivered"], names),
+        "",
+        *_columns(
+            ["link", "state", "heard", "starts", "remark"],
+            [
+                [
+                    f"{link['id']} ({link['slot']})",
+                    "linked" if link["linked"] else "not linked",
+                    "never" if link["heard_s"] is None else f"{link['heard_s']:.1f} s ago",
+                    link["starts"],
+                    link["refusal"] or link["reason"],
+                ]
+                for link in status["links"]
+            ],
+        ),
+        *_columns(
+            ["origin", "stored", "delivered", "waiting", "stable", "known", "dropped to"],
+            [[names.get(s["origin"], s["origin"]), *(s[key] for key in _STREAM_KEYS)] for s in status["streams"]],
+        ),
+        *_columns(
+            ["host", "state", "attached", "acknowledged", "sent", "spooled", "away since"],
+            [
+                [
+                    r["host"],
+                    r["state"],
+                    "yes" if r["attached"] else "",
+                    r["acknowledged"],
+                    r["sent"],
+                    f"{r['spooled']} ({_bytes(r['spool_bytes'])})" if r["spooled"] else "",
+                    _time(r["away_since"]),
+                ]
+                for r in status["records"]
+            ],
+        ),
+        *_columns(["refused or failed", "count"], [[*pair] for pair in (status["refused_keys"] | failed).items()]),
+        *_columns(["counter", "count"], [[*pair] for pair in status["counters"].items()]),
+    ]
+    return "\n".join(lines)
+
+
+_STREAM_KEYS: Final = ("stored", "delivered", "waiting", "stable", "known", "floor")
+
+
+def _held(status: Json, names: dict[int, str]) -> str:
+    held_by = status["collection_held_by"]
+    return f"; collection is held back by {names.get(held_by, held_by)}" if status["rows"] and held_by else ""
+
+
+def _oldest(oldest: Json | None, names: dict[int, str]) -> str:
+    if oldest is None:
+        return "no message waits for another"
+    slot, n = oldest["message"]
+    waits = oldest["waits_for"]
+    what = f"message {waits[1]} of {names.get(waits[0], waits[0])}" if isinstance(waits, (list, tuple)) else str(waits)
+    return f"the oldest undelivered message is {n} of {names.get(slot, slot)}; it waits for {what}"
+
+
+def _columns(head: list[str], rows: list[list[object]]) -> list[str]:
+    """Rows under a head, each column as wide as it needs; then an empty line. Nothing if there is no row."""
+    if not rows:
+        return []
+    shown = [head, *([str(cell) for cell in row] for row in rows[:ROWS_SHOWN])]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+    more = [f"... and {len(rows) - ROWS_SHOWN} more (see --json)"] if len(rows) > ROWS_SHOWN else []
+    return [*lines, *more, ""]
+
+
+def _bytes(count: int | None) -> str:
+    if count is None:
+        return "?"
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1_024:
+            return f"{count} {unit}"
+        count //= 1_024
+    return f"{count} GiB"
+
+
+def _time(wall: int) -> str:
+    return datetime.fromtimestamp(wall / SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S") if wall else ""

@@ -1,0 +1,9 @@
+"""The station's durable store: one SQLite file that holds what `DurableState` says."""
+
+from __future__ import annotations
+
+from roamcast.mss_station.store.opening import STORE_NAME, Durability, StationIdentity
+from roamcast.mss_station.store.reserve import RESERVE_BYTES, RESERVE_NAME
+from roamcast.mss_station.store.store import Store
+
+__all__ = ["Durability", "RESERVE_BYTES", "RESERVE_NAME", "STORE_NAME", "StationIdentity", "Store"]

@@ -1,0 +1,313 @@
+"""The writes of one tick, gathered so that each row of the store is written at most once.
+
+Nearly every message is accepted and delivered in one tick: its position is filled in before it is inserted, and
+counters, records and hosts are written once with their last value (hot-path.md rule 15). Meaning: `DurableState.apply`.
+Spool writes keep their order among themselves; rows come before them, for an item may be copied from its row.
+Floors are raised here; the rows below go in collection.py.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from roamcast.middleware.errors import InvariantError, ensure
+from roamcast.middleware.rows import MessageId, SpoolItem
+from roamcast.middleware.writes import (
+    DropRecord,
+    DropRows,
+    DropSpoolItems,
+    HostEntry,
+    PlaceRow,
+    PutHost,
+    PutLastSeq,
+    PutRecord,
+    PutRow,
+    PutStart,
+    RecordImage,
+    RecordKey,
+    SpoolAdd,
+    SpoolMove,
+    SpoolRenumber,
+    SpoolTrim,
+    Write,
+)
+from roamcast.mss_station.store.columns import (
+    HOST_COLUMNS,
+    ITEM_COLUMNS,
+    NUMBER_BITS,
+    NUMBER_MASK,
+    RECORD_COLUMNS,
+    ROW_COLUMNS,
+    SLOT_MAX,
+    host_columns,
+    item_columns,
+    message_key,
+    record_columns,
+    record_key,
+    signed,
+    stamp_blob,
+)
+
+SpoolWrite = SpoolAdd | SpoolTrim | SpoolRenumber | SpoolMove | DropRecord
+
+KEY: Final = "host = ? AND incarnation = ? AND arr = ?"
+INSERT_ROW: Final = f"INSERT INTO message ({ROW_COLUMNS}, {ITEM_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+PLACE_ROW: Final = "UPDATE message SET position = ? WHERE id = ?"
+PUT_STREAM: Final = (
+    "INSERT INTO stream (slot, stored, delivered, floor) VALUES (?,?,?,?) ON CONFLICT (slot) DO UPDATE SET"
+    " stored = max(stored, excluded.stored), delivered = max(delivered, excluded.delivered),"
+    " floor = max(floor, excluded.floor)"
+)
+PUT_SELF: Final = (
+    "UPDATE self SET last_position = max(last_position, ?), hlc = max(hlc, ?), starts = coalesce(?, starts)"
+)
+PUT_RECORD: Final = f"INSERT OR REPLACE INTO record ({RECORD_COLUMNS}) VALUES ({','.join('?' * 25)})"
+PUT_LASTSEQ: Final = (
+    "INSERT OR REPLACE INTO record_lastseq (host, incarnation, arr, lastseq, last_slot, last_n) VALUES (?,?,?,?,?,?)"
+)
+RAISE_LASTSEQ: Final = f"UPDATE record_lastseq SET lastseq = ?, last_slot = ?, last_n = ? WHERE {KEY}"
+PUT_HOST: Final = f"INSERT OR REPLACE INTO host ({HOST_COLUMNS}) VALUES (?,?,?,?,?,?,?)"
+ADD_ENTRY: Final = "INSERT INTO spool (host, incarnation, arr, pos, message) VALUES (?,?,?,?,?)"
+PUT_ITEM: Final = f"INSERT OR REPLACE INTO spool_item (id, {ITEM_COLUMNS}) VALUES (?,?,?)"
+COPY_ITEM: Final = (
+    f"INSERT OR IGNORE INTO spool_item (id, {ITEM_COLUMNS}) SELECT id, {ITEM_COLUMNS} FROM message WHERE id = ?"
+)
+
+
+class Batch:
+    """Writes of one transaction."""
+
+    __slots__ = (
+        "_hlc",
+        "_hosts",
+        "_items",
+        "_last_position",
+        "_lastseqs",
+        "_placed",
+        "_records",
+        "_rows",
+        "_spool",
+        "_starts",
+        "_streams",
+    )
+
+    def __init__(self, writes: Sequence[Write]) -> None:
+        """Gather `writes`, in order. Nothing is executed yet."""
+        self._rows: dict[int, list[int | bytes | None]] = {}
+        self._placed: dict[int, int] = {}
+        self._streams: dict[int, list[int]] = {}
+        self._last_position = 0
+        self._hlc = 0
+        self._starts: int | None = None
+        self._records: dict[RecordKey, RecordImage | None] = {}
+        self._lastseqs: dict[RecordKey, tuple[int, MessageId]] = {}
+        self._hosts: dict[int, HostEntry] = {}
+        self._spool: list[SpoolWrite] = []
+        self._items: dict[MessageId, SpoolItem | None] = {}
+        gather = GATHER
+        for write in writes:
+            gather[type(write)](self, write)
+
+    def execute(self, connection: sqlite3.Connection) -> None:
+        """Write all, inside the transaction that the caller has opened.
+
+        Raises:
+            sqlite3.Error: as SQLite says; the caller rolls back.
+            InvariantError: a write speaks of a row that is not there.
+        """
+        if self._rows:
+            connection.executemany(INSERT_ROW, self._rows.values())
+        if self._placed:
+            _change_each(connection, PLACE_ROW, [(position, key) for key, position in self._placed.items()])
+        if self._spool:
+            _write_spool(connection, self._spool)
+        if self._items:
+            self._write_items(connection)
+        if self._records or self._lastseqs:
+            self._write_records(connection)
+        if self._hosts:
+            connection.executemany(PUT_HOST, [host_columns(entry) for entry in self._hosts.values()])
+        for slot, counters in self._streams.items():
+            connection.execute(PUT_STREAM, (slot, *counters))
+        if self._last_position or self._hlc or self._starts is not None:
+            connection.execute(PUT_SELF, (self._last_position, self._hlc, self._starts))
+
+    def floors(self) -> dict[int, int]:
+        """Floors that the writes raise, by origin."""
+        return {slot: counters[2] for slot, counters in self._streams.items() if counters[2]}
+
+    def _write_records(self, connection: sqlite3.Connection) -> None:
+        for key, image in self._records.items():
+            if image is None:
+                connection.execute(f"DELETE FROM record WHERE {KEY}", record_key(key))
+                connection.execute(f"DELETE FROM record_lastseq WHERE {KEY}", record_key(key))
+            else:
+                connection.execute(PUT_RECORD, record_columns(image))
+                connection.execute(PUT_LASTSEQ, (*record_key(key), image.lastseq, *image.last_id))
+        if self._lastseqs:
+            rows = [(lastseq, *last_id, *record_key(key)) for key, (lastseq, last_id) in self._lastseqs.items()]
+            _change_each(connection, RAISE_LASTSEQ, rows)
+
+    def _write_items(self, connection: sqlite3.Connection) -> None:
+        dropped, given, copied = [], [], []
+        for (slot, n), item in self._items.items():
+            key = message_key(slot, n)
+            if item is None:
+                dropped.append((key,))
+            elif item.item is None:
+                copied.append((key,))
+            else:
+                given.append((key, *item_columns(item.item)))
+        connection.executemany("DELETE FROM spool_item WHERE id = ?", dropped)
+        connection.executemany(PUT_ITEM, given)
+        if connection.executemany(COPY_ITEM, copied).rowcount < len(copied):
+            for key_only in copied:
+                found = connection.execute("SELECT 1 FROM spool_item WHERE id = ?", key_only).fetchone()
+                ensure(found, "a spool item without bytes has neither a row nor an item in the store")
+
+    def _stream(self, slot: int) -> list[int]:
+        return self._streams.setdefault(slot, [0, 0, 0])
+
+    def _put_row(self, write: PutRow) -> None:
+        row, position = write.row, write.position
+        slot, n, item = row.slot, row.n, row.item
+        if item is None or not (0 < n <= NUMBER_MASK and 0 <= slot <= SLOT_MAX):
+            raise InvariantError(f"row {slot, n} is put without its item, or its id does not fit the key")
+        key = slot << NUMBER_BITS | n
+        self._rows[key] = [
+            key,
+            position,
+            row.hlc,
+            int(row.kind),
+            row.host,
+            signed(row.incarnation),
+            row.number,
+            *row.taken,
+            row.addressee,
+            stamp_blob(row.stamp),
+            *item_columns(item),
+        ]
+        counters = self._streams.get(slot) or self._stream(slot)
+        if n > counters[0]:
+            counters[0] = n
+        if row.hlc > self._hlc:
+            self._hlc = row.hlc
+        if position is not None:
+            if n > counters[1]:
+                counters[1] = n
+            if position > self._last_position:
+                self._last_position = position
+
+    def _place_row(self, write: PlaceRow) -> None:
+        key = message_key(write.slot, write.n)
+        columns = self._rows.get(key)
+        if columns is None:
+            self._placed[key] = write.position
+        else:
+            columns[1] = write.position
+        counters = self._stream(write.slot)
+        counters[1] = max(counters[1], write.n)
+        self._last_position = max(self._last_position, write.position)
+        self._hlc = max(self._hlc, write.hlc)
+
+    def _drop_rows(self, write: DropRows) -> None:
+        counters = self._stream(write.slot)
+        counters[2] = max(counters[2], write.floor)
+
+    def _put_record(self, write: PutRecord) -> None:
+        key = write.image.key
+        self._records[key] = write.image
+        self._lastseqs.pop(key, None)
+
+    def _drop_record(self, write: DropRecord) -> None:
+        self._records[write.key] = None
+        self._lastseqs.pop(write.key, None)
+        self._spool.append(write)
+
+    def _put_lastseq(self, write: PutLastSeq) -> None:
+        key = write.key
+        if key in self._records:
+            image = self._records[key]
+            if image is None:
+                raise InvariantError(f"lastseq of record {key}, which was dropped before")
+            self._records[key] = replace(image, lastseq=write.lastseq, last_id=write.last_id)
+        else:
+            self._lastseqs[key] = write.lastseq, write.last_id
+
+    def _spool_add(self, write: SpoolAdd) -> None:
+        self._spool.append(write)
+        for item in write.items:
+            self._items[item.slot, item.n] = item
+
+    def _spool_other(self, write: SpoolTrim | SpoolRenumber | SpoolMove) -> None:
+        self._spool.append(write)
+
+    def _drop_items(self, write: DropSpoolItems) -> None:
+        for message in write.ids:
+            self._items[message] = None
+
+    def _put_host(self, write: PutHost) -> None:
+        self._hosts[write.entry.number] = write.entry
+
+    def _put_start(self, write: PutStart) -> None:
+        self._starts = write.starts
+
+
+GATHER: Final[dict[type, Callable[[Batch, Any], None]]] = {
+    PutRow: Batch._put_row,
+    PlaceRow: Batch._place_row,
+    DropRows: Batch._drop_rows,
+    PutRecord: Batch._put_record,
+    DropRecord: Batch._drop_record,
+    PutLastSeq: Batch._put_lastseq,
+    SpoolAdd: Batch._spool_add,
+    SpoolTrim: Batch._spool_other,
+    SpoolRenumber: Batch._spool_other,
+    SpoolMove: Batch._spool_other,
+    DropSpoolItems: Batch._drop_items,
+    PutHost: Batch._put_host,
+    PutStart: Batch._put_start,
+}
+"""What each write does to a batch. A write that is not here is our own bug (KeyError)."""
+
+
+def _change_each(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[int, ...]]) -> None:
+    changed = connection.executemany(statement, rows).rowcount
+    if changed != len(rows):
+        raise InvariantError(f"{changed} rows instead of {len(rows)} changed by: {statement}")
+
+
+def _write_spool(connection: sqlite3.Connection, writes: list[SpoolWrite]) -> None:
+    """Spool writes in order; neighbouring additions in one statement."""
+    entries: list[tuple[int, ...]] = []
+    for write in writes:
+        if isinstance(write, SpoolAdd):
+            key = record_key(write.key)
+            entries.extend((*key, pos, message_key(slot, n)) for pos, slot, n in write.entries)
+            continue
+        connection.executemany(ADD_ENTRY, entries)
+        entries.clear()
+        match write:
+            case DropRecord(dropped):
+                connection.execute(f"DELETE FROM spool WHERE {KEY}", record_key(dropped))
+            case SpoolTrim(trimmed, upto):
+                connection.execute(f"DELETE FROM spool WHERE {KEY} AND pos <= ?", (*record_key(trimmed), upto))
+            case SpoolRenumber(renumbered):
+                _renumber(connection, record_key(renumbered))
+            case SpoolMove(source, target):
+                moved = (*record_key(target), *record_key(source))
+                connection.execute(f"DELETE FROM spool WHERE {KEY}", record_key(target))
+                connection.execute(f"UPDATE spool SET host = ?, incarnation = ?, arr = ? WHERE {KEY}", moved)
+    connection.executemany(ADD_ENTRY, entries)
+
+
+def _renumber(connection: sqlite3.Connection, key: tuple[int, int, int]) -> None:
+    """Positions -L .. -1, in order. Through memory: renumbering in place would meet its own keys."""
+    old = connection.execute(f"SELECT pos, message FROM spool WHERE {KEY} ORDER BY pos", key).fetchall()
+    if not old or (old[0][0] == -len(old) and old[-1][0] == -1):
+        return
+    connection.execute(f"DELETE FROM spool WHERE {KEY}", key)
+    connection.executemany(ADD_ENTRY, [(*key, i - len(old), message) for i, (_, message) in enumerate(old)])

@@ -1,0 +1,53 @@
+"""Reads the whole store back into a `DurableState`."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from roamcast.middleware.rows import SpoolItem
+from roamcast.middleware.writes import DurableState, Stream
+from roamcast.mss_station.store import columns
+
+SELECT_ROWS: Final = (
+    f"SELECT {columns.ROW_COLUMNS}, length(item), checksum FROM message WHERE id BETWEEN ? AND ? ORDER BY id"
+)
+
+
+def load_state(connection: sqlite3.Connection) -> DurableState:
+    """Everything but the bytes of the items: rows and spool items come with `item` None and their size.
+
+    Empty items (control rows) are there. Spools without entries have no entry in `spools`.
+
+    Raises:
+        sqlite3.Error, ValueError, struct.error: the store does not hold what was written.
+    """
+    state = DurableState()
+    state.starts, state.last_position, state.hlc = connection.execute(
+        "SELECT starts, last_position, hlc FROM self"
+    ).fetchone()
+    for slot, stored, delivered, floor in connection.execute("SELECT slot, stored, delivered, floor FROM stream"):
+        state.streams[slot] = Stream(stored, delivered, floor)
+    for slot, stream in sorted(state.streams.items()):
+        keys = (columns.message_key(slot, stream.floor + 1), columns.message_key(slot, columns.NUMBER_MASK))
+        for values in connection.execute(SELECT_ROWS, keys):
+            row = columns.row(values)
+            state.rows[row.id] = row
+    for values in connection.execute(
+        f"SELECT {columns.RECORD_COLUMNS}, lastseq, last_slot, last_n"
+        " FROM record LEFT JOIN record_lastseq USING (host, incarnation, arr) ORDER BY host, incarnation, arr"
+    ):
+        image = columns.record_image(values)
+        state.records[image.key] = image
+    for host, incarnation, arr, pos, message in connection.execute(
+        "SELECT host, incarnation, arr, pos, message FROM spool ORDER BY host, incarnation, arr, pos"
+    ):
+        entries = state.spools.setdefault((host, columns.unsigned(incarnation), arr), [])
+        entries.append((pos, *columns.message_id(message)))
+    for key, size, checksum in connection.execute("SELECT id, length(item), checksum FROM spool_item ORDER BY id"):
+        slot, n = columns.message_id(key)
+        state.items[slot, n] = SpoolItem(slot, n, columns.item_unread(slot, n, size, checksum), size)
+    for values in connection.execute(f"SELECT {columns.HOST_COLUMNS} FROM host ORDER BY number"):
+        entry = columns.host_entry(values)
+        state.hosts[entry.number] = entry
+    return state

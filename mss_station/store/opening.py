@@ -1,0 +1,163 @@
+"""Creates a store, and judges one before it is used: nothing here changes a store that is refused."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import quote
+
+from roamcast.mss_station.errors import (
+    StoreExists,
+    StoreForeign,
+    StoreIdentity,
+    StoreMissing,
+    StoreUnwritable,
+    StoreVersion,
+)
+from roamcast.mss_station.store.columns import signed, unsigned
+from roamcast.mss_station.store.failures import damaged
+
+STORE_NAME: Final = "station.db"
+APPLICATION_ID: Final = 0x526F616D
+"""ASCII "Roam"; in the file's header, where `file` and other tools find it."""
+SCHEMA_VERSION: Final = 1
+BUSY_TIMEOUT_MS: Final = 250
+
+Durability = Literal["power", "process"]
+"""What a committed transaction survives: loss of power, or only the death of the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class StationIdentity:
+    """Whose store it is; the same three stand in station.toml."""
+
+    station_id: str
+    slot: int
+    generation: int
+    """64 random bits, drawn when the slot was given to this directory."""
+
+
+def connect(path: Path, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
+    """A connection to an existing file. Raises sqlite3.Error."""
+    uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
+def connect_for_writing(path: Path, durability: Durability) -> sqlite3.Connection:
+    """The connection of a running station, set up for its durability. Raises sqlite3.Error, StoreUnwritable."""
+    connection = connect(path, "rw")
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        connection.close()
+        raise StoreUnwritable(f"{path}: a write-ahead log is not possible here; use a local file system")
+    connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
+    connection.execute("PRAGMA fullfsync = ON")
+    connection.execute("PRAGMA secure_delete = OFF")
+    connection.execute("PRAGMA wal_autocheckpoint = 1000")
+    connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
+    return connection
+
+
+def examine(path: Path, identity: StationIdentity) -> None:
+    """Check that the file is a sound store of this format and of this station. Reads all of it once.
+
+    Raises:
+        StoreMissing, StoreForeign, StoreVersion, StoreIdentity, StoreDamaged: why it is refused.
+        sqlite3.Error: it could not be read.
+    """
+    _examine_header(path)
+    connection = connect(path, "ro")
+    try:
+        # Again, now with what the write-ahead log says.
+        _examine_format(
+            path, *(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+        )
+        problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if problem != "ok":
+            raise damaged(path, problem)
+        columns = connection.execute("SELECT station_id, slot, generation FROM self").fetchone()
+        if columns is None:
+            raise damaged(path, "it names no station")
+        found = StationIdentity(columns[0], columns[1], unsigned(columns[2]))
+    finally:
+        connection.close()
+    if found != identity:
+        raise StoreIdentity(
+            f"{path}: belongs to station {found.station_id!r}, slot {found.slot}, generation {found.generation:x}; "
+            f"the configuration says {identity.station_id!r}, slot {identity.slot}, generation "
+            f"{identity.generation:x}. Put the store and station.toml of one station together again"
+        )
+
+
+def _examine_header(path: Path) -> None:
+    # With SQLite closed: opening a store can already write (recovery of the log, checkpoint at the end).
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except FileNotFoundError:
+        raise StoreMissing(
+            f"{path}: there is no store. Bring back the station's own; an empty one is never made in its place, for "
+            "its numbers would be given twice"
+        ) from None
+    except OSError as error:
+        raise StoreUnwritable(f"{path}: cannot be read ({error.strerror})") from error
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
+        raise StoreForeign(f"{path}: not an SQLite file, or damaged in its first bytes. Bring back the station's store")
+    _examine_format(path, int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big", signed=True))
+
+
+def _examine_format(path: Path, application: int, version: int) -> None:
+    if application != APPLICATION_ID:
+        raise StoreForeign(
+            f"{path}: an SQLite file of another program. Move it away and bring back the station's store"
+        )
+    if version != SCHEMA_VERSION:
+        newer = "newer than" if version > SCHEMA_VERSION else "not known to"
+        raise StoreVersion(
+            f"{path}: store format {version} is {newer} this release, which knows format {SCHEMA_VERSION}. Run the "
+            "release that wrote it; the file has not been changed"
+        )
+
+
+def create(path: Path, identity: StationIdentity) -> None:
+    """Make an empty store: complete under its name, or not there at all.
+
+    Raises:
+        StoreExists: there is a store.
+        StoreUnwritable: the file cannot be made.
+        sqlite3.Error: it could not be written.
+    """
+    if path.exists():
+        raise StoreExists(f"{path}: there is a store already; it is not overwritten")
+    draft = path.with_name(path.name + ".new")
+    try:
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StoreUnwritable(f"{draft}: cannot be made ({error.strerror})") from error
+    connection = connect(draft, "rw")
+    try:
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA journal_mode = MEMORY")
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        schema = files("roamcast.mss_station.store").joinpath("schema.sql").read_text("utf-8")
+        connection.executescript(f"BEGIN;\n{schema}\nCOMMIT;")
+        row = (identity.station_id, identity.slot, signed(identity.generation))
+        connection.execute("INSERT INTO self VALUES (1, ?, ?, ?, 0, 0, 0)", row)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
+    draft.rename(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,103 @@
+-- Store of a station: exactly what `DurableState` of middleware/writes.py holds. Format 1.
+-- Times: UTC microseconds. Numbers of 64 random bits (incarnation, generation) lie here as signed integers of equal bits.
+-- Vectors: 8 bytes a slot; stamps: 4 bytes slot and 8 bytes value an entry; little-endian.
+-- Message keys: slot << 40 | n. Checksums: CRC-32 of the item, for SQLite does not notice a bit that flips in a value.
+
+CREATE TABLE self (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    station_id TEXT NOT NULL,
+    slot INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    starts INTEGER NOT NULL,
+    last_position INTEGER NOT NULL,
+    hlc INTEGER NOT NULL
+);
+
+-- Counters outlive the rows they speak of.
+CREATE TABLE stream (
+    slot INTEGER PRIMARY KEY,
+    stored INTEGER NOT NULL,
+    delivered INTEGER NOT NULL,
+    floor INTEGER NOT NULL
+);
+
+CREATE TABLE message (
+    id INTEGER PRIMARY KEY,
+    position INTEGER UNIQUE,            -- NULL: waits for its causal predecessors
+    hlc INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    host INTEGER NOT NULL,
+    incarnation INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    taken_epoch INTEGER NOT NULL,
+    taken_position INTEGER NOT NULL,
+    addressee INTEGER NOT NULL,
+    stamp BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    item BLOB NOT NULL                  -- last: a reader of the other columns does not touch its pages
+);
+
+CREATE TABLE record (
+    host INTEGER NOT NULL,
+    incarnation INTEGER NOT NULL,
+    arr INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    prev INTEGER,
+    link INTEGER NOT NULL,
+    t_vector BLOB NOT NULL,
+    t_position INTEGER NOT NULL,
+    ready INTEGER NOT NULL,
+    le INTEGER NOT NULL,
+    sess INTEGER NOT NULL,
+    ep INTEGER NOT NULL,
+    base BLOB NOT NULL,
+    base_c INTEGER NOT NULL,
+    closed INTEGER NOT NULL,
+    sdep BLOB NOT NULL,
+    moved_slot INTEGER,
+    moved_epoch INTEGER,
+    succ_ok INTEGER NOT NULL,
+    joining INTEGER NOT NULL,
+    gap INTEGER NOT NULL,
+    exp_acked INTEGER NOT NULL,
+    ephemeral INTEGER NOT NULL,
+    away_since INTEGER NOT NULL,
+    ext TEXT NOT NULL,                  -- JSON: [[name, hexadecimal bytes], ...]
+    PRIMARY KEY (host, incarnation, arr)
+) WITHOUT ROWID;
+
+-- The one part of a record that changes with every message of its host: narrow, so that a tick touches few pages.
+CREATE TABLE record_lastseq (
+    host INTEGER NOT NULL,
+    incarnation INTEGER NOT NULL,
+    arr INTEGER NOT NULL,
+    lastseq INTEGER NOT NULL,
+    last_slot INTEGER NOT NULL,
+    last_n INTEGER NOT NULL,
+    PRIMARY KEY (host, incarnation, arr)
+) WITHOUT ROWID;
+
+CREATE TABLE spool (
+    host INTEGER NOT NULL,
+    incarnation INTEGER NOT NULL,
+    arr INTEGER NOT NULL,
+    pos INTEGER NOT NULL,
+    message INTEGER NOT NULL,
+    PRIMARY KEY (host, incarnation, arr, pos)
+) WITHOUT ROWID;
+
+CREATE TABLE spool_item (
+    id INTEGER PRIMARY KEY,
+    checksum INTEGER NOT NULL,
+    item BLOB NOT NULL
+);
+
+CREATE TABLE host (
+    number INTEGER PRIMARY KEY,
+    incarnation INTEGER NOT NULL,
+    stamp_order INTEGER NOT NULL,
+    stamp_slot INTEGER NOT NULL,
+    stamp_n INTEGER NOT NULL,
+    gone INTEGER NOT NULL,
+    replaced BLOB NOT NULL              -- incarnations, 8 bytes each
+);

@@ -1,0 +1,121 @@
+"""What a tick sends: in order, with item bytes read back, and never with some missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from roamcast.middleware.effects import (
+    Broadcast,
+    CloseChannel,
+    Deliver,
+    Notice,
+    Persist,
+    Reject,
+    SendHost,
+    SendPeer,
+)
+from roamcast.middleware.errors import InvariantError
+from roamcast.middleware.host_frames import Left, Msg, Pong
+from roamcast.middleware.link_effects import Identity, Member
+from roamcast.middleware.links import Links
+from roamcast.middleware.rows import Item, Kind, Row, SpoolItem
+from roamcast.middleware.settings import Settings
+from roamcast.middleware.station_frames import DataBatch, Link, SpoolPart
+from roamcast.mss_station.host_port import HostPort
+from roamcast.mss_station.kill_points import KillPoint
+from roamcast.mss_station.outputs import Outputs
+from roamcast.mss_station.peer_port import PeerPort
+from roamcast.mss_station.tally import Tally
+from roamcast.transport.host_codec import decode_down, encode_item
+from roamcast.transport.station_codec import decode_peer, encode_peer
+
+A, B = b"\0aaaa", b"\0bbbb"
+
+
+def item(n: int) -> bytes:
+    return encode_item(Item(1, n, "ann", 5, n, Kind.BROADCAST, b"body %d" % n))
+
+
+def row(n: int, *, dropped: bool = False) -> Row:
+    return Row(1, n, (), 9, Kind.BROADCAST, 1, 5, n, (1, 0), 0, None if dropped else item(n), len(item(n)), n)
+
+
+class Bench:
+    """Outputs on fake sockets; peer 2 is linked; `stored` is what the store still has."""
+
+    def __init__(self, router: Any, connection: tuple[Any, Any]) -> None:
+        self.router, (self.dealer, _) = router, connection
+        self.tally = Tally()
+        self.stored = {(1, n): item(n) for n in range(1, 5)}
+        links = Links(Identity("g", "s1", 1, 1, 1, 1), [Member(2, "s2", 2)], {}, lambda slot: 9, False)
+        peers = PeerPort(router, {2: connection}, links, self.tally, {}.get, lambda slot, seen: None)
+        self.dealer.arrive(encode_peer(Link((1, 0), "g", "s2", 2, 2, 1, 1, 9, 0, 0, 0)))
+        peers.drain_dealer(2, 0, 0)
+        hosts = HostPort(router, Settings(), self.tally, {}.get, lambda name, until: None)
+        self.hosts = hosts
+        self.outputs = Outputs(hosts, peers, self.tally, KillPoint(), lambda slot, n: self.stored.get((slot, n)))
+
+    def perform(self, *effects: Any) -> None:
+        self.outputs.perform(effects, False)
+
+
+@pytest.fixture
+def bench(router: Any, make_connection: Callable[[], tuple[Any, Any]]) -> Bench:
+    return Bench(router, make_connection())
+
+
+def test_effects_are_performed_in_order(bench: Bench) -> None:
+    bench.perform(
+        SendHost(A, Pong(1)),
+        Persist(()),
+        Deliver([A, B], 0, 2, [(1, row(1)), (2, row(2, dropped=True))]),
+        SendHost(A, Left()),
+        CloseChannel(A, "left"),
+        Reject(B, "bad-ack", "no"),
+        Notice("info", "something", {"n": 1}),
+    )
+    sent = [(channel, decode_down(data)) for channel, data in bench.router.sent]
+    assert [(channel, type(frame)) for channel, frame in sent] == [(A, Pong), (A, Msg), (B, Msg), (A, Left)]
+    message = sent[1][1]
+    assert isinstance(message, Msg) and (message.prev, message.last) == (0, 2)
+    assert [(position, one.body) for position, one in message.entries] == [(1, b"body 1"), (2, b"body 2")]
+    assert A in bench.hosts.dropped
+    assert bench.tally.counters["reject.bad-ack"] == bench.tally.counters["notice.something"] == 1
+    assert bench.tally.counters["deliveries"] == 4
+
+
+def test_an_owed_message_without_bytes_anywhere_is_a_fault_of_ours(bench: Bench) -> None:
+    with pytest.raises(InvariantError):
+        bench.perform(Deliver([A], 0, 9, [(9, row(9, dropped=True))]))
+
+
+def test_rows_to_peers_are_read_back_and_stay_dropped_in_memory(bench: Bench) -> None:
+    rows = (row(1), row(2, dropped=True), row(3))
+    bench.perform(Broadcast(DataBatch(1, rows)))
+    batch = decode_peer(bench.dealer.sent[-1])
+    assert isinstance(batch, DataBatch)
+    assert [one.item for one in batch.rows] == [item(1), item(2), item(3)]
+    assert rows[1].item is None
+
+
+def test_rows_that_everybody_has_meanwhile_are_left_out(bench: Bench) -> None:
+    del bench.stored[1, 1]
+    bench.perform(SendPeer(2, DataBatch(1, (row(1, dropped=True), row(2, dropped=True)))))
+    batch = decode_peer(bench.dealer.sent[-1])
+    assert isinstance(batch, DataBatch) and [one.n for one in batch.rows] == [2]
+    del bench.stored[1, 2]
+    bench.perform(SendPeer(2, DataBatch(1, (row(1, dropped=True), row(2, dropped=True)))))
+    assert len(bench.dealer.sent) == 1
+
+
+def test_a_spool_part_goes_whole_or_not_at_all(bench: Bench) -> None:
+    part = SpoolPart((1, 5), 2, 0, 1, tuple(SpoolItem(1, n, None, len(item(n))) for n in (1, 2)))
+    bench.perform(SendPeer(2, part))
+    sent = decode_peer(bench.dealer.sent[-1])
+    assert isinstance(sent, SpoolPart) and [entry.item for entry in sent.entries] == [item(1), item(2)]
+    del bench.stored[1, 2]
+    bench.perform(SendPeer(2, part))
+    assert len(bench.dealer.sent) == 1
