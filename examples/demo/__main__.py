@@ -1,0 +1,83 @@
+"""``python examples/demo``: stations, roaming hosts, cut links and a crash, live, with a verdict."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from demo.cluster import CommandFailed
+from demo.crew import WorkerFailed
+from demo.run import Options, Run
+
+HOSTS_MAX, STATIONS_MAX = 200, 16
+
+
+def options(arguments: list[str]) -> tuple[Options, Path | None]:
+    """Read the command line; wrong use ends the process with 2."""
+    parser = argparse.ArgumentParser(
+        prog="dev.py demo",
+        description="Stations as real processes on loopback, roaming hosts, broken links, a killed station, a killed "
+        "agent process and a sleeping host; at the end figures and the verdict of a judge that sees only what the "
+        "applications sent and were given. Exit code 0: nothing lost, doubled or out of order; 1: something was; "
+        "3: it could not be run.",
+    )
+    parser.add_argument("--seed", type=int, help="for load, roaming and faults (default: drawn and printed)")
+    parser.add_argument("--stations", type=int, default=3, help="number of stations (default %(default)s)")
+    parser.add_argument("--hosts", type=int, default=12, help="number of hosts (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=30.0, help="length of the load (default %(default)s)")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="work in DIR, which must not exist, and keep it")
+    given = parser.parse_args(arguments)
+    if not 1 <= given.stations <= STATIONS_MAX:
+        parser.error(f"--stations: from 1 to {STATIONS_MAX}")
+    if not 2 <= given.hosts <= HOSTS_MAX:
+        parser.error(f"--hosts: from 2 to {HOSTS_MAX}")
+    if not 1 <= given.seconds <= 86_400:
+        parser.error("--seconds: from 1 to 86400")
+    if given.keep is not None and given.keep.exists():
+        parser.error(f"--keep: {given.keep} exists already")
+    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
+    return Options(seed=seed, stations=given.stations, hosts=given.hosts, seconds=given.seconds), given.keep
+
+
+def end_by_signal(number: int, _frame: FrameType | None) -> None:
+    """SIGTERM unwinds like an exception, so that all processes are ended."""
+    raise SystemExit(128 + number)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the demo. Exit code 0 good verdict, 1 bad verdict, 2 wrong use, 3 could not run."""
+    chosen, keep = options(arguments)
+    signal.signal(signal.SIGTERM, end_by_signal)
+    home = Path(tempfile.mkdtemp(prefix="roamcast-demo-"))
+    if keep is not None:
+        home.rmdir()
+        keep.mkdir(parents=True)
+        home = keep.resolve()
+    failed = True
+    run = Run(home, chosen, lambda line: print(line, flush=True))
+    try:
+        failed = not run.perform().good
+        return 1 if failed else 0
+    except (CommandFailed, WorkerFailed, OSError) as error:
+        print(f"the demo could not be run: {error}", file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        run.close()
+        if failed or keep is not None:
+            print(f"stores, keys and logs are in {home}", file=sys.stderr)
+        else:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,302 @@
+"""The demo's run: load, roaming, faults by a seed; then heal, wait for the rest, and judge."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from demo.checker import Verdict, judge
+from demo.cluster import Cluster, Station
+from demo.crew import Worker
+from demo.history import load
+from demo.progress import Progress
+from demo.relay import Gate, Relay
+from demo.report import table
+
+WORKERS = 3
+RATE = 4.0
+"""Messages a second of each host."""
+MAIL = 0.4
+"""Share of them that is mail to one host; the rest are broadcasts."""
+ROAM_S = 4.0
+"""Mean time a host stays at a station."""
+CUT_S = 0.8
+"""Mean time between two faults of links."""
+DOWN_S = 4.0
+"""How long the killed station stays down."""
+REMARK = """  A host moves while its former station is up or back again: the slowest handoffs, and the latencies behind
+  them, waited for the killed station. The host that slept is not counted in the times."""
+HEAL_S_MAX = 40.0
+STEP_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a run is made of; see the command's help."""
+
+    seed: int
+    stations: int
+    hosts: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Faults:
+    """What was done to the run, counted."""
+
+    cuts: int = 0
+    black_holes: int = 0
+    slowed: int = 0
+    station_crashes: int = 0
+    agent_crashes: int = 0
+
+    def rows(self) -> dict[str, int]:
+        """For the table."""
+        return {
+            "cuts": self.cuts,
+            "black holes": self.black_holes,
+            "slowed links": self.slowed,
+            "station crashes": self.station_crashes,
+            "agent crashes": self.agent_crashes,
+        }
+
+
+@dataclass(slots=True)
+class Later:
+    """Things to do at a time of the run."""
+
+    at: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, when: float, action: Callable[[], None]) -> None:
+        """Do `action` at `when` (monotonic seconds)."""
+        self.count += 1
+        self.at.append((when, self.count, action))
+        self.at.sort(key=lambda entry: entry[:2])
+
+    def run(self, now: float) -> None:
+        """Do all that is due."""
+        while self.at and self.at[0][0] <= now:
+            self.at.pop(0)[2]()
+
+    def clear(self) -> None:
+        """Forget the rest."""
+        self.at.clear()
+
+
+class Run:
+    """One run in the directory `home`. `say` gets the lines for the person who watches."""
+
+    def __init__(self, home: Path, options: Options, say: Callable[[str], None]) -> None:
+        self.home = home
+        self.options = options
+        self.say = say
+        self.rng = random.Random(options.seed)
+        self.names = [f"h{i:02}" for i in range(1, options.hosts + 1)]
+        self.sleeper = self.names[-1]
+        self.relay = Relay()
+        self.cluster: Cluster | None = None
+        self.workers = [Worker(home, f"w{i}") for i in range(1, min(WORKERS, options.hosts) + 1)]
+        self.faults = Faults()
+        self.later = Later()
+        self.progress = Progress(home / "logs", self.names)
+        self.slept = False
+
+    def close(self) -> None:
+        """End every process and the relay, whatever state they are in."""
+        for worker in self.workers:
+            worker.kill()
+        if self.cluster is not None:
+            self.cluster.close()
+        self.relay.close()
+
+    def perform(self) -> Verdict:
+        """The whole run; prints its story. Raises CommandFailed or WorkerFailed when it cannot be run."""
+        self._set_up()
+        begun = time.monotonic()
+        self._load(begun)
+        self._heal()
+        self._wait_delivered(begun)
+        for worker in self.workers:
+            worker.close()
+        history = load((self.home / "logs").glob("*.jsonl"))
+        verdict = judge(history, self.names)
+        self.say("")
+        self.say(table(verdict, history, self.faults.rows(), [self.sleeper] if self.slept else []))
+        self.say(REMARK)
+        for story in verdict.witnesses:
+            self.say(f"  {story}")
+        self.say("")
+        self.say(verdict.line())
+        return verdict
+
+    # ---- phases ----
+
+    def _set_up(self) -> None:
+        options = self.options
+        self.say(
+            f"seed {options.seed}: {options.stations} stations, {options.hosts} hosts in {len(self.workers)} processes"
+        )
+        self.cluster = Cluster(self.home, options.stations, self.relay)
+        self.cluster.enrol(self.names)
+        self.cluster.start()
+        for worker in self.workers:
+            worker.start()
+        for i, name in enumerate(self.names):
+            worker = self._worker(i)
+            worker.open(name, self.cluster.credentials[name], seed=options.seed)
+        self.say("stations are up, hosts are enrolled; the load begins")
+
+    def _worker(self, i: int) -> Worker:
+        return self.workers[i % len(self.workers)]
+
+    def _load(self, begun: float) -> None:
+        seconds = self.options.seconds
+        self._send_and_roam(self.workers)
+        end = begun + seconds
+        self.later.add(begun + 0.05 * seconds, self._fall_asleep)
+        self.later.add(begun + 0.30 * seconds, self._kill_station)
+        self.later.add(begun + 0.60 * seconds, self._kill_agents)
+        self._plan_fault(begun + 1.0, end)
+        self._follow(begun, lambda: time.monotonic() >= end)
+
+    def _send_and_roam(self, workers: list[Worker]) -> None:
+        left = self.options.seconds
+        stations = [station.id for station in self._stations()]
+        for worker in workers:
+            for name in worker.hosts:
+                others = [other for other in self.names if other != name]
+                worker.ask(
+                    "load", name, rate=RATE, mail=MAIL if others else 0, to=others, roam_s=ROAM_S, stations=stations,
+                    until=left,
+                )  # fmt: skip
+
+    def _heal(self) -> None:
+        self.later.clear()
+        for gate in self.relay.gates:
+            gate.heal()
+        assert self.cluster is not None
+        self.cluster.start()
+        for worker in self.workers:
+            for name in worker.hosts:
+                worker.tell("quiet", name)
+        self._wake_up()
+        self.say("the load ends; all links are healed, everybody is awake")
+
+    def _wait_delivered(self, begun: float) -> None:
+        healed = time.monotonic()
+        quiet_since = healed
+
+        def done() -> bool:
+            nonlocal quiet_since
+            now = time.monotonic()
+            if self.progress.missing():
+                quiet_since = now
+            return now - quiet_since > 1.0 or now - healed > HEAL_S_MAX
+
+        self._follow(begun, done)
+        if self.progress.missing():
+            self.say(f"not delivered within {HEAL_S_MAX:.0f} s of healing: {self.progress.missing()}")
+
+    def _follow(self, begun: float, done: Callable[[], bool]) -> None:
+        """Do what is due and tell once a second how things are, until `done`."""
+        told = int(time.monotonic() - begun)
+        while not done():
+            time.sleep(STEP_S)
+            now = time.monotonic()
+            self.later.run(now)
+            self.progress.read()
+            if now - begun >= told + 1:
+                told = int(now - begun)
+                self.say(f"{told:4} s  {self._state()}")
+
+    def _state(self) -> str:
+        progress = self.progress
+        asleep = frozenset({self.sleeper}) if self.slept else frozenset[str]()
+        text = (
+            f"sent {progress.sent:>6,}  delivered {progress.delivered:>8,}  under way {progress.missing(asleep):>5,}  "
+            f"moves {progress.moves:>4}  cuts {self.faults.cuts:>3}"
+        )
+        down = [station.id for station in self._stations() if not station.running]
+        if down:
+            text += f"  down: {', '.join(down)}"
+        if self.slept:
+            text += f"  {self.sleeper} is owed {len(progress.missing_at(self.sleeper)):,}{self._spooled()}"
+        return text
+
+    def _spooled(self) -> str:
+        """How much of what the sleeper is owed has gone into its station's spool."""
+        for station in self._stations():
+            records = (station.status() or {"records": []})["records"]
+            for record in records:
+                if record["host"] == self.sleeper and record["spooled"]:
+                    return f" ({record['spooled']:,} in the spool at {station.id})"
+        return ""
+
+    # ---- faults ----
+
+    def _stations(self) -> list[Station]:
+        assert self.cluster is not None
+        return self.cluster.stations
+
+    def _plan_fault(self, when: float, end: float) -> None:
+        def fault() -> None:
+            self._hurt_a_link(end)
+            self._plan_fault(time.monotonic() + self.rng.expovariate(1 / CUT_S), end)
+
+        if when < end:
+            self.later.add(when, fault)
+
+    def _hurt_a_link(self, end: float) -> None:
+        gates = [gate for gate in self.relay.gates if gate.connections]
+        if not gates:
+            return
+        gate: Gate = self.rng.choice(gates)
+        kind = self.rng.choices(["cut", "black hole", "slow"], [6, 1, 1])[0]
+        if kind == "cut":
+            self.faults.cuts += gate.cut()
+            return
+        if kind == "black hole":
+            self.faults.black_holes += 1
+            up, down = self.rng.choice([(True, True), (True, False), (False, True)])
+            gate.swallow(up=up, down=down)
+        else:
+            self.faults.slowed += 1
+            gate.slow(delay_s=self.rng.uniform(0.05, 0.5))
+        self.later.add(min(end, time.monotonic() + self.rng.uniform(1, 4)), gate.heal)
+
+    def _kill_station(self) -> None:
+        station = self.rng.choice(self._stations())
+        station.kill()
+        self.faults.station_crashes += 1
+        self.say(f"        {station.id} was killed (SIGKILL) under load; it comes back in {DOWN_S:.0f} s")
+
+        def back() -> None:
+            station.start()
+            self.say(f"        {station.id} was started again on its store")
+
+        self.later.add(time.monotonic() + DOWN_S, back)
+
+    def _kill_agents(self) -> None:
+        worker = self.workers[0]
+        worker.kill()
+        self.faults.agent_crashes += len(worker.hosts)
+        self.say(f"        the agent process of {', '.join(worker.hosts)} was killed and is started again")
+        worker.start()
+        self._send_and_roam([worker])
+
+    def _fall_asleep(self) -> None:
+        if len(self.names) < 2:
+            return
+        self.slept = True
+        worker = self._worker(len(self.names) - 1)
+        worker.tell("quiet", self.sleeper)
+        worker.tell("suspend", self.sleeper)
+        self.say(f"        {self.sleeper} falls asleep; what it is owed waits in its station's spool")
+
+    def _wake_up(self) -> None:
+        if self.slept:
+            self._worker(len(self.names) - 1).ask("resume", self.sleeper)

@@ -1,0 +1,294 @@
+"""One agent process: several hosts, a thread each, led by JSON lines on stdin; writes an application log (history.py).
+
+``python worker.py LOG``: commands are {"id": 1, "do": NAME, "host": HOST, ...}; each is answered by a line on stdout.
+
+| do | fields | effect |
+| --- | --- | --- |
+| open | file, seed, ack_every | open the host's agent; acknowledge after at most `ack_every` messages |
+| close | | acknowledge what was given and close it |
+| send | count, to, size | send so many as fast as the agent takes them; `to` null: broadcasts |
+| load | rate, mail, to, roam_s, stations, until | for `until` seconds at random: `rate` a second, the share `mail` of |
+| | | them to hosts of `to`; a move to one of `stations` every `roam_s` seconds (0: never) |
+| quiet | | end `send` and `load` |
+| move | stations | move to these stations, one call right after the other |
+| suspend, resume, network_changed | | as the agent's calls |
+| deaf | deaf | take nothing any more (true), or again |
+| status | | the agent's status |
+
+A host is one thread, so its log lines stand in program order. End of stdin: all hosts are closed and the process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import random
+import sys
+import threading
+import time
+import zlib
+from collections import deque
+from typing import Any
+
+from roamcast.mh_agent import Agent, AgentEnded, Discontinuity, Message, OutboxFull, StateLost
+
+PATIENCE_S = 0.02
+"""How long a host waits for a message before it looks for commands."""
+
+BURST = 20
+"""Messages of a backlog sent between two looks at what came."""
+
+Json = dict[str, Any]
+
+
+def now_us() -> int:
+    """The machine's monotonic clock: the same in all processes."""
+    return time.monotonic_ns() // 1_000
+
+
+class Log:
+    """Appends lines; each in one write, so that a kill tears none in the middle of the file."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._name = os.path.basename(path)
+
+    def write(self, event: str, host: str, **fields: Any) -> None:
+        """One line."""
+        line = {"event": event, "host": host, **fields, "t": now_us()}
+        os.write(self._file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+def pack(uid: str, size: int) -> bytes:
+    """A body that names its message and shows damage: checksum, uid, padding up to `size` bytes."""
+    text = uid.encode() + b"\n"
+    text += b"." * (size - len(text) - 4)
+    return zlib.crc32(text).to_bytes(4, "big") + text
+
+
+def unpack(body: bytes) -> str:
+    """The uid in a body of `pack`; "damaged" if it is none."""
+    if zlib.crc32(body[4:]).to_bytes(4, "big") != body[:4]:
+        return "damaged"
+    return body[4:].partition(b"\n")[0].decode()
+
+
+class Load:
+    """What a host does at random, from its own seed: send and roam."""
+
+    def __init__(self, command: Json, rng: random.Random) -> None:
+        self._rng = rng
+        self._rate, self._mail, self._to = command["rate"], command["mail"], command["to"]
+        self._roam_s, self._stations = command["roam_s"], command["stations"]
+        self.until = time.monotonic() + command["until"]
+        self._send_at = time.monotonic() + rng.expovariate(self._rate) if self._rate else self.until
+        self._move_at = time.monotonic() + rng.expovariate(1 / self._roam_s) if self._roam_s else self.until
+
+    def due(self, now: float) -> tuple[str, str | None] | None:
+        """("send", addressee or None), ("move", station), or None: nothing yet."""
+        if now >= self._move_at and now < self.until:
+            self._move_at = now + self._rng.expovariate(1 / self._roam_s)
+            return "move", self._rng.choice(self._stations)
+        if now >= self._send_at and now < self.until:
+            self._send_at += self._rng.expovariate(self._rate)
+            mail = self._rng.random() < self._mail
+            return "send", self._rng.choice(self._to) if mail else None
+        return None
+
+    def patience(self, now: float) -> float:
+        """Seconds until something is due, at most PATIENCE_S."""
+        return min(PATIENCE_S, max(0.0, min(self._send_at, self._move_at) - now))
+
+
+class Host(threading.Thread):
+    """One host: its agent, its commands, what it sends and takes."""
+
+    def __init__(self, command: Json, log: Log, answer: Any, tag: str) -> None:
+        super().__init__(name=command["host"], daemon=True)
+        self.host: str = command["host"]
+        self.commands: queue.SimpleQueue[Json] = queue.SimpleQueue()
+        self.commands.put(command)
+        self._log = log
+        self._answer = answer
+        self._tag = tag
+        self._rng = random.Random(f"{command.get('seed', 0)} {self.host}")
+        self._ack_every: int = command.get("ack_every", 16)
+        self._sent = 0
+        self._deaf = False
+        self._load: Load | None = None
+        self._backlog: deque[tuple[str | None, int]] = deque()
+        self._given: list[tuple[str, Message]] = []
+        self._receipts: list[tuple[str, Any]] = []
+        self._open = True
+        self._ended: str | None = None
+
+    def run(self) -> None:
+        """Open the agent and work until `close`."""
+        command = self.commands.get()
+        try:
+            agent = Agent(command["file"], acknowledge="manual", on_status=self._on_status)
+        except Exception as error:
+            self._answer(command, error=f"{type(error).__name__}: {error}")
+            return
+        with agent:
+            self._log.write("start", self.host)
+            self._answer(command)
+            while self._open:
+                self._step(agent)
+        self._note_receipts()
+        self._log.write("end", self.host)
+        self._answer(self._last)
+
+    def _on_status(self, status: Json) -> None:
+        """Called by the agent's thread."""
+        if status["state"] == "open":
+            self._log.write("attached", self.host, station=status["station"])
+        elif status["problem"]:
+            self._log.write("problem", self.host, text=status["problem"])
+
+    def _step(self, agent: Agent) -> None:
+        while not self.commands.empty():
+            command = self.commands.get()
+            try:
+                self._do(agent, command)
+            except Exception as error:
+                self._answer(command, error=f"{type(error).__name__}: {error}")
+        now = time.monotonic()
+        patience = PATIENCE_S
+        if self._load is not None:
+            due = self._load.due(now)
+            if due is not None:
+                kind, what = due
+                self._move(agent, [what]) if kind == "move" else self._send(agent, what, 64)
+                patience = 0.0
+            else:
+                patience = self._load.patience(now)
+        for _ in range(min(BURST, len(self._backlog))):
+            if not self._send(agent, *self._backlog[0]):
+                break
+            self._backlog.popleft()
+            patience = 0.0
+        self._take(agent, patience)
+        self._note_receipts()
+
+    def _do(self, agent: Agent, command: Json) -> None:
+        match command["do"]:
+            case "close":
+                self._acknowledge()
+                self._open, self._last = False, command
+                return
+            case "send":
+                self._backlog += [(command["to"], command["size"])] * command["count"]
+            case "load":
+                self._load = Load(command, self._rng)
+            case "quiet":
+                self._load = None
+                self._backlog.clear()
+            case "move":
+                self._move(agent, command["stations"])
+            case "suspend" | "resume" | "network_changed" as name:
+                self._log.write(name, self.host)
+                getattr(agent, name)()
+            case "deaf":
+                self._deaf = command["deaf"]
+            case "status":
+                self._answer(command, status={**agent.status, "ended": self._ended})
+                return
+            case other:
+                raise ValueError(f"no command {other!r}")
+        self._answer(command)
+
+    def _send(self, agent: Agent, to: str | None, size: int) -> bool:
+        self._sent += 1
+        uid = f"{self.host}.{self._tag}.{self._sent}"
+        body = pack(uid, size)
+        self._log.write("call", self.host, uid=uid, to=to)
+        try:
+            receipt = agent.broadcast(body) if to is None else agent.send(to, body)
+        except OutboxFull:
+            self._log.write("failed", self.host, uid=uid)
+            return False
+        self._log.write("sent", self.host, uid=uid, to=to)
+        self._receipts.append((uid, receipt))
+        return True
+
+    def _move(self, agent: Agent, stations: list[Any]) -> None:
+        for station in stations:
+            self._log.write("move", self.host, station=station)
+            agent.move(station)
+
+    def _take(self, agent: Agent, patience: float) -> None:
+        if self._deaf:
+            time.sleep(patience)
+            return
+        try:
+            got = agent.receive(timeout=patience)
+        except AgentEnded as error:
+            self._log.write("ended", self.host, text=str(error))
+            self._ended, self._deaf = str(error), True
+            return
+        if got is None:
+            self._acknowledge()
+        elif isinstance(got, Message):
+            uid = unpack(got.body)
+            if uid.partition(".")[0] != got.sender:
+                uid = f"{uid}, said to be of {got.sender}"
+            self._log.write("given", self.host, uid=uid)
+            self._given.append((uid, got))
+            if len(self._given) >= self._rng.randint(1, self._ack_every):
+                self._acknowledge()
+        else:
+            self._acknowledge()
+            if isinstance(got, Discontinuity | StateLost):
+                self._log.write("gap" if isinstance(got, Discontinuity) else "lost", self.host)
+                got.ack()
+
+    def _acknowledge(self) -> None:
+        if self._given:
+            uid, message = self._given[-1]
+            self._log.write("acking", self.host, uid=uid)
+            message.ack()
+            self._log.write("acked", self.host, uid=uid)
+            self._given.clear()
+
+    def _note_receipts(self) -> None:
+        rest = []
+        for uid, receipt in self._receipts:
+            if receipt.state == "pending":
+                rest.append((uid, receipt))
+            else:
+                self._log.write("receipt", self.host, uid=uid, outcome=receipt.state)
+        self._receipts = rest
+
+
+def main(arguments: list[str]) -> int:
+    """Serve commands until stdin ends."""
+    log = Log(arguments[0])
+    tag = os.path.basename(arguments[0]).partition(".")[0]
+    hosts: dict[str, Host] = {}
+    lock = threading.Lock()
+
+    def answer(command: Json, **fields: Any) -> None:
+        with lock:
+            print(json.dumps({"id": command.get("id"), **fields}), flush=True)
+
+    for line in sys.stdin:
+        command = json.loads(line)
+        host = hosts.get(command["host"])
+        if command["do"] == "open":
+            hosts[command["host"]] = host = Host(command, log, answer, tag)
+            host.start()
+        elif host is None or not host.is_alive():
+            answer(command, error=f"{command['host']} is not open here")
+        else:
+            host.commands.put(command)
+    for host in hosts.values():
+        host.commands.put({"do": "close"})
+    for host in hosts.values():
+        host.join()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
