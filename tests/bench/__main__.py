@@ -1,0 +1,145 @@
+"""``python3 dev.py bench``: what the station costs, side by side with bare pyzmq, in one run.
+
+Real sockets on loopback with CURVE, real SQLite stores, real processes. Rounds of the station and of the baseline go in
+turn, and the best of each counts, for other work on the machine makes single figures worthless: read the ratios.
+Exit codes: 0 done; 1 the bytes of header depend on the number of hosts, or a message was lost; 3 it could not be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import zmq
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+
+from bench import fan_out, headers, latency, tables
+from bench.child import ChildFailed, Json
+from bench.plan import Plan, default_plan, quick_plan
+from demo.cluster import CommandFailed
+
+LIMIT_S = 540
+BUSY = 0.7
+"""Load per core from which on the figures are called noisy."""
+
+
+class TookTooLong(Exception):
+    """The whole run has a limit."""
+
+
+def options(arguments: list[str]) -> argparse.Namespace:
+    """Read the command line; wrong use ends the process with 2."""
+    parser = argparse.ArgumentParser(
+        prog="dev.py bench",
+        description="CPU, latency, handoff time, memory and header bytes of stations, beside bare pyzmq in the same "
+        "run. Exit code 1: the bytes of header depend on the number of hosts, or a handoff lost something; 3: it "
+        "could not be run.",
+    )
+    parser.add_argument("--quick", action="store_true", help="about a minute: fewer and shorter rounds")
+    parser.add_argument("--hosts", default="100,1000", help="fan-outs to measure, with commas (default %(default)s)")
+    parser.add_argument("--json", type=Path, default=Path("bench.json"), metavar="FILE", help="default %(default)s")
+    given = parser.parse_args(arguments)
+    try:
+        given.hosts = tuple(int(number) for number in given.hosts.split(","))
+    except ValueError:
+        parser.error("--hosts: numbers with commas between them")
+    if not all(2 <= number <= 5_000 for number in given.hosts):
+        parser.error("--hosts: from 2 to 5000")
+    return given
+
+
+def machine() -> Json:
+    """Where this was measured."""
+    return {
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cores": os.cpu_count(),
+        "pyzmq": zmq.pyzmq_version(),
+        "libzmq": zmq.zmq_version(),
+        "load": os.getloadavg(),
+    }
+
+
+def load_line(when: str) -> str:
+    """The load average, and what to think of the figures under it."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    line = f"load average {when}: {load:.2f} on {cores} cores"
+    if load > BUSY * cores:
+        line += ". WARNING: the machine is busy; figures are noisy, compare ratios only"
+    return line
+
+
+def measure(home: Path, plan: Plan) -> Json:
+    """All sections."""
+    return {
+        "machine": machine(),
+        "fan_out": [fan_out.measure(home, hosts, plan) for hosts in plan.hosts],
+        "latency": latency.paths(home, plan),
+        "agents": latency.agents(home, plan),
+        "headers": [headers.measure(home, hosts, plan) for hosts in plan.headers_at],
+    }
+
+
+def report(found: Json) -> str:
+    """All tables."""
+    agents = found["agents"]
+    return "\n".join(
+        [
+            tables.fan_out(found["fan_out"]),
+            tables.split(found["fan_out"]),
+            tables.latency(found["latency"], agents),
+            tables.handoff(agents["handoff"]),
+            tables.memory(found["fan_out"]),
+            tables.headers(found["headers"], found["fan_out"]),
+        ]
+    )
+
+
+def give_up(*_: object) -> None:
+    """The alarm of the run's limit."""
+    raise TookTooLong(f"not done after {LIMIT_S} s")
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, print, write. Returns the exit code."""
+    given = options(arguments)
+    plan = (quick_plan if given.quick else default_plan)(given.hosts)
+    signal.signal(signal.SIGALRM, give_up)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    signal.alarm(LIMIT_S)
+    plan.say(load_line("before"))
+    home = Path(tempfile.mkdtemp(prefix="roamcast-bench-"))
+    try:
+        found = measure(home, plan)
+    except (ChildFailed, CommandFailed, TookTooLong) as error:
+        print(f"bench: {error}\nbench: what the processes said is in {home}", file=sys.stderr)
+        return 3
+    except BaseException:  # interrupted
+        shutil.rmtree(home)
+        raise
+    signal.alarm(0)
+    shutil.rmtree(home)
+    given.json.write_text(json.dumps(found, indent=1) + "\n")
+    about = found["machine"]
+    print(
+        f"Python {about['python']}, pyzmq {about['pyzmq']}, libzmq {about['libzmq']}, {about['system']}\n"
+        f"{load_line('after')}\n\n{report(found)}\nall figures: {given.json}"
+    )
+    moved = found["agents"]["handoff"]
+    good = tables.headers_are_equal(found["headers"]) and not any(
+        moved[fault] for fault in ("lost", "doubled", "disordered")
+    )
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,156 @@
+"""Stations, relays and fleets: directories with many hosts enrolled at once, and the processes on them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.child import Child, Json
+from demo.cluster import GROUP, Cluster
+
+from roamcast.middleware.effects import Persist
+from roamcast.mss_station.directory import FileDirectory
+from roamcast.mss_station.opening import make_core, open_store
+from roamcast.mss_station.server import Clock
+from roamcast.transport.credential import Credential, StationAddress
+from roamcast.transport.curve import CurveKeys, generate
+from roamcast.transport.station_files import HOSTS, HostCard, read_station, toml_text, write_credential
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where a host is to attach: the i-th place of the group, at station number `station` (from 0)."""
+
+    name: str
+    station: int
+
+
+def seats(hosts: int, stations: int, prefix: str = "h") -> list[Seat]:
+    """`hosts` hosts, dealt out to the stations in turn."""
+    return [Seat(f"{prefix}{i:04d}", i % stations) for i in range(hosts)]
+
+
+class StationGroup:
+    """Stations as processes under measure. Hosts are enrolled at the first one before they start."""
+
+    def __init__(self, home: Path, stations: int, light: Sequence[Seat], agents: Sequence[str] = (), *,
+                 durability: str = "power") -> None:  # fmt: skip
+        """Make the directories, start the stations."""
+        home.mkdir()
+        self.home = home
+        self._cluster = Cluster(home, stations)
+        self._light = light
+        self._keys = {name: generate() for name in [*(seat.name for seat in light), *agents]}
+        for station in self._cluster.stations:
+            file = station.directory / "station.toml"
+            file.write_text(file.read_text().replace("\n[settings]", f'durability = "{durability}"\n\n[settings]'))
+        self._enrol()
+        self.credentials = [self._write_credential(name) for name in agents]
+        alone = ["--alone"] if stations == 1 else []
+        self.stations = [
+            Child(station.id, home, "station", station.directory, *alone) for station in self._cluster.stations
+        ]
+
+    def _enrol(self) -> None:
+        """What `hosts enrol` and `hosts import` do at a stopped station, for all hosts in one write."""
+        first = self._cluster.stations[0]
+        directory, clock = FileDirectory(first.directory), Clock()
+        cards = [
+            HostCard(name, first.slot << 32 | i, keys.public, first.slot)
+            for i, (name, keys) in enumerate(self._keys.items(), 1)
+        ]
+        with open_store(first.directory, read_station(first.directory)) as store:
+            core = make_core(directory, first.slot, store.load())
+            core.begin(clock.now(), clock.wall())
+            core.set_linked()
+            for card in cards:
+                core.enrol(card.number, card.name)
+            store.commit([write for effect in core.flush() if isinstance(effect, Persist) for write in effect.writes])
+        for card in cards:
+            for station in self._cluster.stations:
+                (station.directory / HOSTS / f"{card.name}.pub").write_text(toml_text(asdict(card)))
+
+    def _write_credential(self, name: str) -> str:
+        addresses = tuple(
+            StationAddress(station.id, station.slot, station.hosts, read_station(station.directory).keys.public)
+            for station in self._cluster.stations
+        )
+        path = self.home / f"{name}.toml"
+        write_credential(path, Credential(GROUP, name, self._keys[name], self._cluster.stations[0].slot, addresses))
+        return str(path)
+
+    @property
+    def station_ids(self) -> list[str]:
+        """Ids of the stations."""
+        return [station.id for station in self._cluster.stations]
+
+    def fleet(self) -> Child:
+        """The light hosts, not attached yet."""
+        cards = [read_station(station.directory).card for station in self._cluster.stations]
+        rng = random.Random(self.home.name)
+        places = [
+            {
+                **_place(seat, cards[seat.station].hosts, cards[seat.station].key, self._keys[seat.name]),
+                "slot": cards[0].slot,
+                "incarnation": rng.getrandbits(64) | 1 << 63,
+            }
+            for seat in self._light
+        ]
+        return _fleet(self.home, "station", places)
+
+    def usage(self) -> list[Json]:
+        """What each station used so far."""
+        return [station.ask("usage") for station in self.stations]
+
+    def close(self) -> None:
+        """End the stations."""
+        for station in self.stations:
+            station.close()
+
+
+class RelayGroup:
+    """Bare relays, each connected to each other, with the same interface as `StationGroup`."""
+
+    def __init__(self, home: Path, relays: int, light: Sequence[Seat], *, plain: bool = False) -> None:
+        """Start the relays."""
+        home.mkdir()
+        self.home = home
+        self._light = light
+        options = ["--plain"] if plain else []
+        self.stations = [Child(f"relay{i}", home, "bare", *options) for i in range(1, relays + 1)]
+        for relay in self.stations:
+            for peer in self.stations:
+                if peer is not relay:
+                    relay.ask("connect", endpoint=peer.hello["stations"], key=peer.hello["key"])
+
+    def fleet(self) -> Child:
+        """The hosts, not attached yet."""
+        hellos = [relay.hello for relay in self.stations]
+        places = [
+            _place(seat, hellos[seat.station]["hosts"], hellos[seat.station]["key"], generate()) for seat in self._light
+        ]
+        return _fleet(self.home, "bare", places)
+
+    def usage(self) -> list[Json]:
+        """What each relay used so far."""
+        return [relay.ask("usage") for relay in self.stations]
+
+    def close(self) -> None:
+        """End the relays."""
+        for relay in self.stations:
+            relay.close()
+
+
+def _place(seat: Seat, endpoint: str, key: str | None, keys: CurveKeys) -> dict[str, Any]:
+    pair = {"public": keys.public, "secret": keys.secret}
+    return {"name": seat.name, "endpoint": endpoint, "key": key, "label": str(seat.station + 1), **pair}
+
+
+def _fleet(home: Path, kind: str, places: list[dict[str, Any]]) -> Child:
+    file = home / "fleet.json"
+    file.write_text(json.dumps({"kind": kind, "hosts": places}))
+    return Child("fleet", home, "fleet", file)

@@ -1,0 +1,37 @@
+"""How much is measured, and what is said meanwhile."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Sizes of the run."""
+
+    hosts: tuple[int, ...]
+    """Fan-outs at which CPU and memory are measured."""
+    repeats: int
+    """Rounds of each kind, station and baseline in turn; the best one counts."""
+    round_s: float
+    latency_s: float
+    moves: int
+    headers_at: tuple[int, ...]
+    """Numbers of hosts at which the bytes of header must be equal."""
+    began: float = field(default_factory=time.monotonic)
+
+    def say(self, text: str) -> None:
+        """One progress line."""
+        print(f"bench: {time.monotonic() - self.began:4.0f} s  {text}", file=sys.stderr, flush=True)
+
+
+def default_plan(hosts: tuple[int, ...]) -> Plan:
+    """Some four minutes on two cores."""
+    return Plan(hosts, repeats=3, round_s=2.0, latency_s=3.0, moves=160, headers_at=(10, 1_000))
+
+
+def quick_plan(hosts: tuple[int, ...]) -> Plan:
+    """About a minute."""
+    return Plan(hosts, repeats=1, round_s=1.0, latency_s=1.5, moves=32, headers_at=(10, 1_000))
