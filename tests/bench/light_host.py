@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import time
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,7 +57,7 @@ class Counts:
     latencies_us: dict[str, list[float]] = field(default_factory=dict)
 
 
-class LightHost:
+class LightHost(ABC):
     """What both kinds share: the socket, and what is counted."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], place: dict[str, Any], counts: Counts) -> None:
@@ -81,17 +82,17 @@ class LightHost:
         except zmq.Again:
             return
 
+    @abstractmethod
     def hello(self) -> bytes:
         """First frame."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, data: bytes) -> None:
         """A frame has come."""
-        raise NotImplementedError
 
+    @abstractmethod
     def publish(self, body: bytes) -> None:
         """Send to everybody."""
-        raise NotImplementedError
 
     def note(self, sent_ns: list[int]) -> None:
         """Keep how long these messages took."""
