@@ -83,12 +83,7 @@ def turn(
 def outcome(station: Station | None, monitor: LinkMonitor) -> str:
     """The first change of a link."""
     changes: list[str] = []
-
-    def done() -> bool:
-        changes.extend(monitor.changes())
-        return bool(changes)
-
-    turn(station, done, (monitor.socket,))
+    turn(station, lambda: bool(changes.extend(monitor.changes()) or changes), (monitor.socket,))
     return changes[0]
 
 
@@ -218,12 +213,12 @@ def test_no_host_takes_the_channel_of_another(context: Context, station: Station
     thief.send(b"bob")
     enough = time.monotonic() + 2
     turn(station, lambda: bool(station.hosts.poll(0)) or time.monotonic() > enough, (station.hosts,))
-    if station.hosts.poll(0):  # else its id won the race against ours, and the ROUTER took no second one of that name
+    if station.hosts.poll(0):  # else its id won the race against ours, and there is no second channel of that name
         other, part = received(station, station.hosts)
-        assert part.get("User-Id") == "host:bob" and other.bytes != channel.bytes
+        assert (part.get("User-Id"), other.bytes != channel.bytes) == ("host:bob", True)
     station.hosts.send_multipart([channel.bytes, b"for ann"])
     turn(station, lambda: bool(first.poll(0)), (first,))
-    assert first.recv() == b"for ann" and not thief.poll(50)
+    assert (first.recv(), thief.poll(50)) == (b"for ann", 0)
 
 
 def test_who_comes_too_often_is_told_and_counted(context: Context, station: Station) -> None:
