@@ -149,6 +149,7 @@ def test_state_that_went_back_swallows_nothing(make_bench: Callable[..., Bench])
     bench.exempt.add("a")
     worker.start()
     bench.send("a", 10)
+    until(lambda: sum(event.kind == "sent" for event in bench.history().events["a"]) == 23, "a has sent all")
     bench.settle()
     given = [event.uid for event in bench.history().events["b"] if event.kind == "given"]
     assert len(given) == len(set(given)) == 23
