@@ -16,6 +16,11 @@ def merged(a: Sequence[int], b: Sequence[int]) -> Vector:
     return tuple(x if x >= y else y for x, y in zip_longest(a, b, fillvalue=0))
 
 
+def raised(base: Vector, by: Vector) -> Vector:
+    """The entrywise maximum; `by` itself where it covers `base`, so that many records share one vector."""
+    return by if covers(by, base) else merged(base, by)
+
+
 def minimum(a: Sequence[int], b: Sequence[int]) -> Vector:
     """The entrywise minimum."""
     return tuple(x if x <= y else y for x, y in zip_longest(a, b, fillvalue=0))

@@ -108,16 +108,12 @@ class Expiry:
         for record in self.ledger.of_host(number):
             if record.state == "open" and self.ledger.replaced(record.mh):
                 self.name_replaced(record)
-                self._say_last(record, Replaced(0))
-                if record.join:
-                    self.ledger.drop(record)
-                else:
-                    self.expire(record)
+                self._end(record, Replaced(0))
 
     def name_replaced(self, record: Record) -> None:
         """Tell the operator; an attached device that loses its name to another one is a clone or its original."""
         level = "alarm" if record.channel is not None else "warning"
-        name = self.ledger.names.get(record.mh[0], str(record.mh[0]))
+        name = self.ledger.name_of(record.mh[0])
         self.ledger.notice(level, "host-replaced", host=name, incarnation=record.mh[1] & 0xFFFF)
 
     def revoke(self, number: int) -> None:
@@ -133,11 +129,15 @@ class Expiry:
     def _end_all(self, number: int, word: Refused) -> None:
         for record in self.ledger.of_host(number):
             if record.state == "open":
-                self._say_last(record, word)
-                if record.join:
-                    self.ledger.drop(record)
-                else:
-                    self.expire(record)
+                self._end(record, word)
+
+    def _end(self, record: Record, word: Refused | Replaced) -> None:
+        """Custody of an open record ends; its host is told why."""
+        self._say_last(record, word)
+        if record.join:
+            self.ledger.drop(record)
+        else:
+            self.expire(record)
 
     def _say_last(self, record: Record, word: Refused | Replaced) -> None:
         if record.channel is not None:

@@ -328,8 +328,7 @@ class Handoff:
             self.ledger.drop(record)
 
     def _note(self, what: str, mh: MH, e: int, former: int) -> None:
-        name = self.ledger.names.get(mh[0], str(mh[0]))
-        self.ledger.notice("info", f"handoff-{what}", host=name, epoch=e, former=former)
+        self.ledger.notice("info", f"handoff-{what}", host=self.ledger.name_of(mh[0]), epoch=e, former=former)
 
     def _expiry_acknowledged(self, station: int, mh: MH, e: int) -> None:
         record = self.ledger.get(mh, e)

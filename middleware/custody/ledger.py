@@ -26,6 +26,7 @@ from roamcast.middleware.writes import (
     PutRecord,
     PutRow,
     SpoolAdd,
+    SpoolRenumber,
     SpoolTrim,
     Write,
 )
@@ -205,6 +206,12 @@ class Ledger:
         listed = tuple((position, holder.slot, holder.n) for position, holder in entries)
         return [SpoolAdd(record.key, listed, tuple(fresh))]
 
+    def spool_renumber(self, record: Record) -> list[Write]:
+        """A session begins: what waits stands at positions -L .. -1; returns the write."""
+        for i, entry in enumerate(record.spool):
+            entry.position = i - len(record.spool)
+        return [SpoolRenumber(record.key)] if record.spool else []
+
     def spool_trim(self, record: Record, upto: int) -> list[Write]:
         """Entries with position <= upto are taken; returns the writes."""
         taken = [entry for entry in record.spool if entry.position <= upto]
@@ -226,6 +233,10 @@ class Ledger:
         return [DropSpoolItems(tuple(freed))] if freed else []
 
     # ---- members ----
+
+    def name_of(self, number: int) -> str:
+        """The host's name for people; its number where the directory does not know it."""
+        return self.names.get(number, str(number))
 
     def gone(self, number: int) -> bool:
         """Whether the host has left or was revoked, as far as is known here."""

@@ -15,7 +15,7 @@ from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.stream import first_owed
 from roamcast.middleware.station_frames import Vector
-from roamcast.middleware.vectors import covers, entry, merged, minimum
+from roamcast.middleware.vectors import entry, merged, minimum, raised
 from roamcast.middleware.writes import DropRows, PutRecord, RecordKey, Write
 
 PAIR_TIMES = 12
@@ -107,9 +107,8 @@ class Retention:
     def spool(self, record: Record) -> None:
         """Copy every owed entry that is not acknowledged; base := end of log; one write, before R is computed again."""
         ledger = self.ledger
-        end = ledger.vector()
         entries = list(ledger.table.owed(record.mh[0], record.base, record.acked_c))
-        base = end if covers(end, record.base) else merged(end, record.base)
+        base = raised(record.base, ledger.vector())
         if not entries and base == record.base:
             return
         if "front_kept" not in ledger.mutants:
@@ -192,8 +191,7 @@ class Retention:
                 continue
             if first not in vectors:
                 vectors[first] = ledger.table.vector_at(first - 1)
-            reached = vectors[first]
-            base = reached if covers(reached, record.base) else merged(reached, record.base)
+            base = raised(record.base, vectors[first])
             trimmed = ledger.spool_trim(record, record.acked_c)
             if base != record.base or trimmed:
                 record.base, record.base_c = base, record.acked_c

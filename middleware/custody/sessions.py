@@ -29,7 +29,7 @@ from roamcast.middleware.rows import MH, Kind, SpoolItem
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import Accept, Cancel, HandoffReq, State
 from roamcast.middleware.vectors import covers, merged
-from roamcast.middleware.writes import DropRecord, PutRecord, SpoolMove, SpoolRenumber, Write
+from roamcast.middleware.writes import DropRecord, PutRecord, SpoolMove, Write
 
 EPOCH_LEAP_MAX = 1 << 32
 TAKEOVER_SPAN = 60 * SECOND
@@ -269,10 +269,7 @@ class Sessions:
             record.base = merged(record.base, ledger.vector())
             record.gap = True
             writes += ledger.spool_trim(record, ledger.table.last_position)
-        if record.spool:
-            writes.append(SpoolRenumber(record.key))
-        for i, entry in enumerate(record.spool):
-            entry.position = i - len(record.spool)
+        writes += ledger.spool_renumber(record)
         at = JOINED_AT if record.join else -len(record.spool) - 1
         if record.join:
             record.base = ledger.vector()
@@ -339,10 +336,8 @@ class Sessions:
             record.base = passed(ledger, older)  # what the older one acknowledged does not come again
             record.spool, older.spool = older.spool, []
             record.spool_bytes, older.spool_bytes = older.spool_bytes, 0
-            for i, entry in enumerate(record.spool):
-                entry.position = i - len(record.spool)
             if record.spool:
-                writes += [SpoolMove(older.key, record.key), SpoolRenumber(record.key)]
+                writes += [SpoolMove(older.key, record.key), *ledger.spool_renumber(record)]
         elif not gap_told or not covers(record.base, ledger.fifo.reduce.claims[ledger.own]):
             record.base, record.gap, record.closed = ledger.vector(), True, True
         ledger.write_row(Kind.JOIN, *record.mh, PutRecord(record.image()), *writes, number=order)
@@ -370,7 +365,7 @@ class Sessions:
         since, count = (since, count + 1) if now - since < TAKEOVER_SPAN else (now, 1)
         self._takeovers[number] = (since, count)
         if count == TAKEOVERS_MAX:
-            self.ledger.notice("alarm", "attachments-alternate", host=self.ledger.names.get(number, str(number)))
+            self.ledger.notice("alarm", "attachments-alternate", host=self.ledger.name_of(number))
 
     def forget(self, channel: Channel) -> None:
         """Nothing is sent to this channel any more."""

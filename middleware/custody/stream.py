@@ -8,7 +8,7 @@ from __future__ import annotations
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.station_frames import Vector
-from roamcast.middleware.vectors import covers, merged
+from roamcast.middleware.vectors import raised
 
 
 def first_owed(ledger: Ledger, record: Record) -> int:
@@ -26,8 +26,7 @@ def passed(ledger: Ledger, record: Record, *, exact: bool = False) -> Vector:
     `exact` (tests only) stops at acked_c.
     """
     before = min(record.acked_c, ledger.table.last_position) if exact else first_owed(ledger, record) - 1
-    reached = ledger.table.vector_at(before)
-    return reached if covers(reached, record.base) else merged(reached, record.base)
+    return raised(record.base, ledger.table.vector_at(before))
 
 
 def settled(ledger: Ledger, record: Record) -> bool:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def _record(core: StationCore, record: Record) -> dict[str, Any]:
     return {
-        "host": core.ledger.names.get(record.mh[0], str(record.mh[0])),
+        "host": core.ledger.name_of(record.mh[0]),
         "number": record.mh[0],
         "state": record.state,
         "epoch": record.ep,
@@ -43,10 +43,10 @@ def status(core: StationCore) -> dict[str, Any]:
         "position": table.last_position,
         "hlc": ledger.hlc,
         "uplinks": core.gate.closed() or "open",
-        "attached": [ledger.names.get(r.mh[0], str(r.mh[0])) for r in records if r.channel is not None],
+        "attached": [ledger.name_of(r.mh[0]) for r in records if r.channel is not None],
         "records": [_record(core, record) for record in records],
         "pending": [
-            {"host": ledger.names.get(mh[0], str(mh[0])), "epoch": p.hello.e, "former": p.hello.last, "since": p.since}
+            {"host": ledger.name_of(mh[0]), "epoch": p.hello.e, "former": p.hello.last, "since": p.since}
             for mh, p in sorted(core.sessions.pending.items())
         ],
         "streams": [
