@@ -89,4 +89,33 @@ class Notice:
     fields: dict[str, Any]
 
 
-Effect = Persist | Deliver | SendHost | SendPeer | Broadcast | CloseChannel | Reject | Notice
+@dataclass(slots=True)
+class Halt:
+    """This station has ended: it was retired, or never became a member. It must stop and not start again."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class SlotGiven:
+    """Every station has confirmed that `slot` is for the station `id` of this generation: `sponsor` may follow."""
+
+    id: str
+    generation: int
+    slot: int
+
+
+@dataclass(slots=True)
+class HandedOver:
+    """A retiring station has nothing left that anybody needs: its retirement may be told to all."""
+
+    heir: int
+
+
+@dataclass(slots=True)
+class Renew:
+    """This newcomer has its sponsor's snapshot: a core made anew from the store is a member."""
+
+
+GroupEffect = Renew | Halt | SlotGiven | HandedOver
+Effect = Persist | Deliver | SendHost | SendPeer | Broadcast | CloseChannel | Reject | Notice | GroupEffect

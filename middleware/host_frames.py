@@ -82,6 +82,25 @@ class Leave:
     e: int
 
 
+@dataclass(slots=True, frozen=True)
+class Seen:
+    """Answer to ASK: what the host itself knows, where the station that knew it is lost (composition.md L1, L8)."""
+
+    e: int
+    seen: tuple[tuple[int, int], ...]
+    """(slot, n): of that slot's messages to this host all up to n were acknowledged by the application or not owed;
+    () = no station has said yet where the host stands."""
+    ack: int
+    """Own numbers up to this were acknowledged by a station, or came back."""
+    tx: int
+    """Highest own number that was ever put on a link."""
+    stored: tuple[int, ...]
+    """Own numbers <= ack that are not known to be stored at every station (the newest STORED_MAX of them)."""
+
+
+STORED_MAX = 1_000
+
+
 # ---- down ----
 
 
@@ -100,7 +119,12 @@ class Welcome:
     message_bytes_max: int
     window_entries: int
     stations: tuple[tuple[str, int, str, bytes], ...] = ()
-    """(id, slot, endpoint, CURVE public key Z85), only when changed against what the host may know; () = no news."""
+    """(id, slot, endpoint, CURVE public key Z85) of every station that serves hosts now; () = no news."""
+    passed: tuple[tuple[int, int], ...] = ()
+    """(slot, n): of that slot's messages nothing up to n is owed any more; () = no statement."""
+    absent: tuple[int, ...] = ()
+    """Own numbers <= lastseq that no living station has, after a station was lost. Those acknowledged before are lost;
+    the fate of the others is unknown, and they must not be sent again."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -128,6 +152,33 @@ class Pong:
     """Answer to PING. `sent` = last position sent in this session; the host has less in hand: a frame was lost."""
 
     sent: int
+    safe: int = 0
+    """Own numbers up to this are stored at every station; 0 = no statement."""
+    passed: tuple[tuple[int, int], ...] = ()
+    """(slot, n): of that slot's messages nothing up to n is owed any more; () = no statement."""
+
+
+@dataclass(slots=True, frozen=True)
+class Ask:
+    """A station is lost for good: say SEEN, in attempt or session e."""
+
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Fates:
+    """Answer to SEEN in an open session: the `stored` numbers that no living station has. They are lost."""
+
+    e: int
+    absent: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Move:
+    """This station is being retired, or serves nobody yet: attach at another one."""
+
+    stations: tuple[tuple[str, int, str, bytes], ...]
+    """As in Welcome; () = no news."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -180,5 +231,7 @@ class Left:
     """LEAVE is durable."""
 
 
-UpFrame = Hello | Ack | Data | Ping | Detach | Leave
-DownFrame = Welcome | Msg | Uack | Pong | Wait | Reset | Stale | Replaced | Refused | NoSession | Left
+UpFrame = Hello | Ack | Data | Ping | Detach | Leave | Seen
+DownFrame = (
+    Welcome | Msg | Uack | Pong | Wait | Reset | Stale | Replaced | Refused | NoSession | Left | Ask | Fates | Move
+)

@@ -50,7 +50,9 @@ SKEW_MAX = 300 * SECOND
 REMEDY = (
     "this station's store is older than what its peers have seen of it: an old copy, or a second, newer copy of "
     "the directory is running somewhere. Stop all copies but the newest, or bring back the newer directory and start "
-    "again; the numbers it would give now have been given before"
+    "again; the numbers it would give now have been given before. If the newer one is gone for good, give this station "
+    "up at another one (mss-station stations retire DIR ID --lost), and let it join under another id (mss-station join "
+    "DIR TOKEN --rejoin)"
 )
 
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from roamcast.middleware.errors import ensure
-from roamcast.middleware.rows import Kind, Row
-from roamcast.middleware.station_frames import Vector
+from roamcast.middleware.rows import Kind, Row, Vector
 from roamcast.middleware.vectors import entry
 from roamcast.middleware.writes import DurableState
 
@@ -78,6 +77,11 @@ class MessageTable:
             self._bytes.append(self._bytes[-1] + (logged.size if logged else 0))
 
     # ---- growth ----
+
+    def widen(self, width: int) -> None:
+        """There are slots up to width - 1 now."""
+        self.origins += [OriginRows(0, 0) for _ in range(width - self.width)]
+        self.width = max(self.width, width)
 
     def append(self, row: Row) -> None:
         """A row was accepted: the next of its origin."""
@@ -145,6 +149,11 @@ class MessageTable:
         if position >= self.last_position:
             return tuple(origin.delivered for origin in self.origins)
         return tuple(origin.delivered_at(position) for origin in self.origins)
+
+    @property
+    def first_logged(self) -> int:
+        """Lowest position that the log still covers."""
+        return self._log_first
 
     def row_at(self, position: int) -> Row | None:
         """The row at a position of the log; None if dropped or not there yet."""

@@ -15,6 +15,9 @@ MH = tuple[int, int]
 MessageId = tuple[int, int]
 """(origin slot, number in the origin's stream)."""
 
+Vector = tuple[int, ...]
+"""One counter per slot, indexed by slot; entry k means "everything of k up to and including". Missing tail = 0."""
+
 
 class Kind(IntEnum):
     """What a row is; it fixes the audience."""

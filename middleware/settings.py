@@ -24,6 +24,8 @@ class Settings:
     nack_timeout: int = 60 * MS
     poll_timeout: int = 120 * MS
     poll_timeout_max: int = 2 * SECOND
+    copies: int = 1
+    """Stations that must have a message before its sender is told that it is stored, and before anybody is given it."""
     send_window: int = 1024
     """W: own rows first sent while n - (lowest stored claim among live stations) <= W."""
     out_of_order_max: int = 1024
@@ -53,6 +55,8 @@ class Settings:
     """Token bucket of HELLOs per host: one token per interval ..."""
     attach_burst: int = 20
     """... up to this many."""
+    takeovers_max: int = 12
+    """Attachments of a host within a minute that end another open one: its identity is suspended for a minute."""
     silence_slack: int = 10 * SECOND
     """A channel silent for twice its ping interval plus this is hung up."""
     clock_settle: int = 3_600 * SECOND

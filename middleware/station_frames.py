@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem
-
-Vector = tuple[int, ...]
-"""One counter per slot, indexed by slot; entry k means "everything of k up to and including". Missing tail = 0."""
+from roamcast.middleware.lan_update.records import LanFrame
+from roamcast.middleware.membership.view import GroupView, View
+from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem, Vector
+from roamcast.middleware.writes import HostEntry, RecordImage
 
 
 @dataclass(slots=True, frozen=True)
@@ -74,6 +74,8 @@ class Claims:
     hlc: int
     want: tuple[int, ...] = ()
     """Slots asked to answer with full CLAIMS."""
+    view: GroupView | None = None
+    """Who belongs to the group, as the sender sees it; None only from a driver that asks its own core."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -212,6 +214,106 @@ class Spooled:
     e: int
 
 
+@dataclass(slots=True, frozen=True)
+class Claimed:
+    """The host of a lost station is in custody here, by attempt e: whatever is older can go."""
+
+    mh: MH
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Noted:
+    """Answer to CLAIMED."""
+
+    mh: MH
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class GroupQuery:
+    """Is there a later attempt of mh than my unconfirmed one, e? Answered by CANCEL if so."""
+
+    mh: MH
+    e: int
+
+
+@dataclass(slots=True, frozen=True)
+class Adopt:
+    """A retiring station hands a custody record to its heir; its spool follows in `parts` parts."""
+
+    image: RecordImage
+    parts: int
+    shift: int
+    """Positions of the sender, less this, are below all of the receiver's."""
+    join_order: int
+    """No join that the sender has ordered is above this."""
+
+
+@dataclass(slots=True, frozen=True)
+class AdoptPart:
+    """Part i (0-based) of k of the spool of an adopted record: (position, item), ascending."""
+
+    key: tuple[int, int, int]
+    i: int
+    k: int
+    entries: tuple[tuple[int, SpoolItem], ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Adopted:
+    """The record is held durably."""
+
+    key: tuple[int, int, int]
+
+
+@dataclass(slots=True, frozen=True)
+class Reserve:
+    """May `slot` be given to the station of this generation?"""
+
+    slot: int
+    generation: int
+
+
+@dataclass(slots=True, frozen=True)
+class Reserved:
+    """Answer to RESERVE: noted durably, or not, since it is another's."""
+
+    slot: int
+    generation: int
+    fine: bool
+    highest: int
+    """Highest slot known to the sender."""
+
+
+@dataclass(slots=True, frozen=True)
+class SnapshotReq:
+    """A newcomer asks its sponsor for rows behind position `after`, then for hosts behind number `host`."""
+
+    after: int
+    host: int
+
+
+@dataclass(slots=True, frozen=True)
+class Snapshot:
+    """A part of the sponsor's store, as it is now. Answers SNAPSHOT_REQ(after, host)."""
+
+    after: int
+    host: int
+    rows: tuple[tuple[int, Row], ...]
+    """(position at the sponsor, row)."""
+    hosts: tuple[HostEntry, ...]
+    complete: bool
+    """Nothing comes behind this part: the counters below are those of the whole."""
+    streams: tuple[tuple[int, int, int], ...]
+    """(slot, delivered, floor)."""
+    last_position: int
+    hlc: int
+    view: View
+
+
+GroupFrame = Adopt | AdoptPart | Adopted | Reserve | Reserved | SnapshotReq | Snapshot
+
 CustodyFrame = (
     HandoffReq
     | State
@@ -226,7 +328,10 @@ CustodyFrame = (
     | Expire
     | XAck
     | Spooled
+    | Claimed
+    | Noted
+    | GroupQuery
 )
 LinkFrame = Link | WentBack | NoLink | Refusal
-PeerFrame = DataBatch | Claims | Nack | CustodyFrame
+PeerFrame = DataBatch | Claims | Nack | CustodyFrame | GroupFrame | LanFrame
 StationFrame = LinkFrame | PeerFrame

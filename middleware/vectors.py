@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from roamcast.middleware.station_frames import Vector
+from roamcast.middleware.rows import Vector
 
 
 def merged(a: Sequence[int], b: Sequence[int]) -> Vector:

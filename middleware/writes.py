@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem
-from roamcast.middleware.station_frames import Vector
+from roamcast.middleware.lan_update.records import LanImage, LanWrite
+from roamcast.middleware.membership.invitations import (
+    DropInvitation,
+    InvitationImage,
+    InvitationWrite,
+    PutInvitation,
+)
+from roamcast.middleware.membership.view import View
+from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem, Vector
 
 RecordKey = tuple[int, int, int]
 """(host number, incarnation, arr): a custody record; arr = epoch at which custody came here."""
@@ -50,6 +57,8 @@ class RecordImage:
     away_since: int
     """UTC microseconds at which the channel was lost; 0 = attached or never."""
     ext: tuple[tuple[str, bytes], ...] = ()
+    shift: int = 0
+    """Positions of session `sess` were given by a retired station: less this they are positions here."""
 
     @property
     def key(self) -> RecordKey:
@@ -70,6 +79,8 @@ class HostEntry:
     """Left or revoked."""
     replaced: tuple[int, ...] = ()
     """Older incarnations that lost to a newer one (the last few)."""
+    taken: tuple[tuple[int, int], ...] = ()
+    """Own numbers of `incarnation` whose rows were dropped here: (first, last), ascending, apart from each other."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -162,6 +173,22 @@ class DropSpoolItems:
 
 
 @dataclass(slots=True, frozen=True)
+class PutHeld:
+    """A record of the retiring station `origin`, kept until that has ended; its spool lies with the others."""
+
+    origin: int
+    image: RecordImage
+
+
+@dataclass(slots=True, frozen=True)
+class DropHeld:
+    """It is held no more; its spool stays if `spool`."""
+
+    key: RecordKey
+    spool: bool
+
+
+@dataclass(slots=True, frozen=True)
 class PutHost:
     """Insert or replace what is known of a host's membership."""
 
@@ -173,6 +200,36 @@ class PutStart:
     """A start of the process: `starts` is durable before the first LINK of a life."""
 
     starts: int
+
+
+@dataclass(slots=True, frozen=True)
+class PutView:
+    """The station's view of the group is this one now."""
+
+    view: View
+
+
+@dataclass(slots=True, frozen=True)
+class PutReservation:
+    """Slot `slot` is meant for the station of this generation, and for no other one ever."""
+
+    slot: int
+    generation: int
+
+
+@dataclass(slots=True, frozen=True)
+class PutStreams:
+    """What a newcomer takes from its sponsor's snapshot: counters of all streams, last position, hybrid clock."""
+
+    streams: tuple[tuple[int, int, int, int], ...]
+    """(slot, stored, delivered, floor)."""
+    last_position: int
+    hlc: int
+
+
+@dataclass(slots=True, frozen=True)
+class DropSnapshot:
+    """Rows, hosts and counters of an unfinished snapshot go: another sponsor's positions are others."""
 
 
 Write = (
@@ -187,8 +244,16 @@ Write = (
     | SpoolRenumber
     | SpoolMove
     | DropSpoolItems
+    | PutHeld
+    | DropHeld
     | PutHost
     | PutStart
+    | PutView
+    | PutReservation
+    | PutStreams
+    | DropSnapshot
+    | InvitationWrite
+    | LanWrite
 )
 
 
@@ -213,8 +278,16 @@ class DurableState:
     records: dict[RecordKey, RecordImage] = field(default_factory=dict)
     spools: dict[RecordKey, list[tuple[int, int, int]]] = field(default_factory=dict)
     """(pos, slot, n), ascending."""
+    held: dict[RecordKey, tuple[int, RecordImage]] = field(default_factory=dict)
+    """(origin, record)."""
     items: dict[MessageId, SpoolItem] = field(default_factory=dict)
     hosts: dict[int, HostEntry] = field(default_factory=dict)
+    view: View | None = None
+    """None: as founded."""
+    reserved: dict[int, int] = field(default_factory=dict)
+    """Slot -> generation."""
+    invitations: InvitationImage = field(default_factory=InvitationImage)
+    lan: LanImage = field(default_factory=LanImage)
 
     def apply(self, writes: tuple[Write, ...]) -> None:
         """Apply all writes of one Persist. Raises nothing that a caller could handle: a mismatch is a bug."""
@@ -262,10 +335,32 @@ class DurableState:
             case DropSpoolItems(ids):
                 for message_id in ids:
                     self.items.pop(message_id, None)
+            case PutHeld(origin, image):
+                self.held[image.key] = (origin, image)
+            case DropHeld(key, spool):
+                self.held.pop(key, None)
+                if not spool:
+                    self.spools.pop(key, None)
             case PutHost(entry):
                 self.hosts[entry.number] = entry
             case PutStart(starts):
                 self.starts = starts
+            case PutView(view):
+                self.view = view
+            case PutReservation(slot, generation):
+                self.reserved[slot] = generation
+            case DropSnapshot():
+                self.rows.clear()
+                self.streams.clear()
+                self.hosts.clear()
+                self.last_position = 0
+            case PutStreams(streams, last_position, hlc):
+                self.streams.update({slot: Stream(*counters) for slot, *counters in streams})
+                self.last_position, self.hlc = last_position, hlc
+            case PutInvitation() | DropInvitation():
+                self.invitations.apply(write)
+            case _:
+                self.lan.apply(write)
 
     def _place(self, slot: int, n: int, position: int) -> None:
         stream = self._stream(slot)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import heapq
 
 from roamcast.middleware.custody.ledger import Ledger
-from roamcast.middleware.custody.record import Record
+from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.stream import settled
-from roamcast.middleware.station_frames import Accept, CustodyFrame, Expire, Probe, Query, Spooled
+from roamcast.middleware.station_frames import Accept, Claimed, CustodyFrame, Expire, GroupQuery, Probe, Query, Spooled
 from roamcast.middleware.vectors import covers
 
 
@@ -63,14 +63,16 @@ class Asking:
     def peer_is_back(self, station: int) -> None:
         """A silent station is heard: ask it from the first interval again."""
         for record in self.ledger.all_records():
-            if station == record.prev or (record.moved_to is not None and station == record.moved_to[0]):
+            if record.prev in (station, EVERYWHERE) or (record.moved_to is not None and station == record.moved_to[0]):
                 self.schedule(record)
 
     def questions(self, record: Record) -> list[tuple[int, CustodyFrame]]:
         """(station, frame) of everything the record has to ask now."""
         asked: list[tuple[int, CustodyFrame]] = []
         mh, mutants = record.mh, self.ledger.mutants
-        if record.link and record.prev is not None:
+        if record.link and record.prev == EVERYWHERE:
+            asked += self._of_lost(record)
+        elif record.link and record.prev is not None:
             if record.ready:
                 asked.append((record.prev, Accept(mh, record.arr)))
             elif record.state == "tomb" and not record.confirmed:
@@ -83,6 +85,15 @@ class Asking:
         if record.state == "moved" and record.moved_to is not None and "no_probe" not in mutants:
             asked.append((record.moved_to[0], Probe(mh, record.moved_to[1])))
         return asked
+
+    def _of_lost(self, record: Record) -> list[tuple[int, CustodyFrame]]:
+        """Its former station is lost: all are told that the host is here, or asked whether it has been elsewhere."""
+        if record.ready and "no_claimed" not in self.ledger.mutants:
+            told = [slot for slot in self.ledger.view.living if slot not in record.noted]
+            return [(slot, Claimed(record.mh, record.arr)) for slot in told]
+        if record.state == "open" and not record.confirmed and "no_group_query" not in self.ledger.mutants:
+            return [(slot, GroupQuery(record.mh, record.arr)) for slot in self.ledger.view.living]
+        return []
 
     def _may_say_spooled(self, record: Record) -> bool:
         """Its own spool covers all that this station had announced when custody came."""

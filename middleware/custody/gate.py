@@ -24,6 +24,10 @@ class Gate:
 
     def closed(self) -> str | None:
         """Why nothing is taken; None if it is."""
+        if self.ledger.view.sponsor:
+            return "this station is still joining the group"
+        if self.ledger.view.retiring:
+            return "this station is being retired"
         return self.reason if self.linked else "no peer station has answered since the start"
 
     def say(self, channel: Channel) -> None:

@@ -12,11 +12,11 @@ from roamcast.middleware.custody.asking import Asking
 from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
-from roamcast.middleware.custody.record import Record
+from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.sessions import EPOCH_LEAP_MAX, Pending, Sessions
 from roamcast.middleware.effects import Reject, SendPeer
 from roamcast.middleware.host_frames import Replaced, Stale, Wait
-from roamcast.middleware.rows import MH, SpoolItem
+from roamcast.middleware.rows import MH, SpoolItem, Vector
 from roamcast.middleware.station_frames import (
     Accept,
     Cancel,
@@ -31,7 +31,6 @@ from roamcast.middleware.station_frames import (
     Spooled,
     SpoolPart,
     State,
-    Vector,
     XAck,
 )
 from roamcast.middleware.vectors import entry, merged
@@ -87,11 +86,13 @@ class Handoff:
         if mh[0] in ledger.revoked or mh[1] == 0:
             ledger.ask(station, HandoffNack(mh, frame.e))  # order 0: refused
             return
+        if self.sessions.takeovers.suspended(mh[0]):
+            return  # the device waits where it calls
         if ledger.gone(mh[0]):
             return  # the station that asks learns it from the LEAVE row
         record = ledger.find(mh, frame.le)
         if record is None and frame.le == 0 and self.gate.closed() is None:
-            record = self.sessions.bind(mh)
+            record = self.sessions.joins.bind(mh)
         elif record is None and frame.le == 0 and ledger.get((mh[0], 0), 0) is not None:
             return  # binding needs a new number; asked again soon
         if record is None:
@@ -136,6 +137,8 @@ class Handoff:
     def _send_state(self, record: Record, station: int, request: HandoffReq) -> None:
         """STATE, and the spool parts that the asker lacks (a bounded number per answer)."""
         ledger = self.ledger
+        if record.mh in ledger.uncopied():
+            return  # asked again soon; what it has sent must not be left behind here alone
         parts = self._parts(record)
         sent: Vector = tuple(ledger.causal.sent)
         state = State(
@@ -222,7 +225,7 @@ class Handoff:
 
     def _part(self, station: int, frame: SpoolPart) -> None:
         pending = self.sessions.pending.get(frame.mh)
-        if pending is None or pending.hello.e != frame.e or pending.hello.last != station:
+        if pending is None or pending.hello.e != frame.e or pending.former != station:
             return
         if pending.state is None or frame.k != pending.state.parts or frame.i in pending.parts:
             return  # before its STATE, of another cut, or here already: asked for again if it is needed
@@ -232,7 +235,7 @@ class Handoff:
 
     def _state(self, station: int, frame: State) -> None:
         pending = self.sessions.pending.get(frame.mh)
-        if pending is None or pending.hello.e != frame.e or pending.hello.last != station:
+        if pending is None or pending.hello.e != frame.e or pending.former != station:
             return
         if pending.state is None or pending.state.parts != frame.parts:
             pending.state, pending.parts = frame, {}
@@ -251,41 +254,41 @@ class Handoff:
 
     def _take_over(self, pending: Pending, state: State) -> None:
         """Custody is here: new record, its spool and session in one write, then WELCOME."""
-        ledger, hello = self.ledger, pending.hello
+        ledger, hello, view = self.ledger, pending.hello, self.ledger.view
         if ledger.replaced(pending.mh):
             ledger.tell(pending.channel, Replaced(0))
             return
         if max(len(state.base), len(state.sent)) > ledger.table.width:
-            ledger.out.append(Reject(hello.last, "bad-state", "STATE has more slots than the configuration"))
+            ledger.out.append(Reject(pending.former, "bad-state", "STATE has more slots than the configuration"))
             return
         stored = ledger.table.origins[ledger.own].stored
         if (known := max(entry(state.sent, ledger.own), entry(state.base, ledger.own))) > stored:
-            ledger.notice("alarm", "store-went-back", peer=hello.last, peer_knows=known, stored=stored)
+            ledger.notice("alarm", "store-went-back", peer=pending.former, peer_knows=known, stored=stored)
             return
         record = Record(
             state.mh,
             state.e,
-            prev=hello.last,
+            prev=pending.former,
             link=True,
             t_vector=ledger.vector(),
             t_position=ledger.table.last_position,
             le=hello.le,
             ep=state.e,
-            base=merged(state.base, ledger.vector()) if state.gap else state.base,
+            base=merged(view.void(state.base), ledger.vector()) if state.gap else view.void(state.base),
             lastseq=state.lastseq,
             last_id=state.last_id,
-            sdep=state.sent,
+            sdep=view.void(state.sent),
             gap=state.gap,
             ephemeral=hello.ephemeral,
             ext=tuple(sorted(state.ext.items())),
         )
         ledger.merge_clock(state.hlc)
-        ledger.causal.depend(state.sent)
+        ledger.causal.depend(record.sdep)
         entries = [item for i in range(state.parts) for item in pending.parts[i]]
         writes = ledger.spool_add(record, [(i - len(entries), item) for i, item in enumerate(entries)])
         self.sessions.open(record, pending.channel, hello, writes)
         if "accept_on_state" in ledger.mutants:
-            ledger.ask(hello.last, Accept(state.mh, state.e))
+            ledger.ask(pending.former, Accept(state.mh, state.e))
 
     def _released(self, station: int, mh: MH, e: int) -> None:
         record = self.ledger.get(mh, e)
@@ -300,7 +303,7 @@ class Handoff:
 
     def _cancel(self, station: int, mh: MH, e: int, highest: int) -> None:
         pending = self.sessions.pending.get(mh)
-        if pending is not None and pending.hello.e == e and pending.hello.last == station:
+        if pending is not None and pending.hello.e == e and pending.former == station:
             self.sessions.drop_pending(mh)
             self._note("overtaken", mh, e, station)
             if highest <= e + EPOCH_LEAP_MAX:
@@ -309,21 +312,26 @@ class Handoff:
 
     def _nack(self, station: int, mh: MH, e: int, order: int) -> None:
         pending = self.sessions.pending.get(mh)
-        if pending is not None and pending.hello.e == e and pending.hello.last == station:
+        if pending is not None and pending.hello.e == e and pending.former == station:
             self.sessions.drop_pending(mh)
             if order == 0:
                 self.ledger.refuse(pending.channel, "bad-claim", "the former station refuses this host")
             elif pending.hello.le != 0:
                 self.sessions.reset(pending.channel, mh, e)
             elif self.gate.closed() is None:
-                self.sessions.join(pending.channel, mh, pending.hello, order)
+                self.sessions.joins.join(pending.channel, mh, pending.hello, order)
             else:
                 self.sessions.hold(pending.channel, mh[0], pending.hello)
         self._drop_unconfirmed(station, mh, e, e)
 
     def _drop_unconfirmed(self, station: int, mh: MH, e: int, highest: int) -> None:
         record = self.ledger.get(mh, e)
-        if record is not None and record.prev == station and not record.confirmed and record.state != "done":
+        if (
+            record is not None
+            and record.prev in (station, EVERYWHERE)
+            and not record.confirmed
+            and record.state != "done"
+        ):
             self.sessions.end_session(record, highest)
             self.ledger.drop(record)
 
@@ -355,14 +363,14 @@ class Handoff:
             if pending.wait_at <= ledger.now:
                 pending.wait_at = ledger.now + settings.wait_interval
                 reason = "gathering what waited at the former station" if pending.state else "former station"
-                ledger.tell(pending.channel, Wait(reason, pending.hello.last, pending.since))
+                ledger.tell(pending.channel, Wait(reason, pending.former, pending.since))
         dues = (min(p.retry_at, p.wait_at) for p in self.sessions.pending.values())
         self.sessions.pending_due = min(dues, default=ledger.now + settings.handoff_retry)
 
     def peer_is_back(self, station: int) -> None:
         """The former station is heard again: ask at once."""
         for pending in self.sessions.pending.values():
-            if pending.hello.last == station:
+            if pending.former == station:
                 pending.retry_at, pending.retry_delay = self.ledger.now, self.ledger.settings.handoff_retry
                 self.sessions.pending_due = self.ledger.now
 

@@ -14,10 +14,11 @@ from roamcast.middleware.effects import Channel, CloseChannel, Effect, Notice, P
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.fifo_broadcast.core import FifoEntity
 from roamcast.middleware.host_frames import DownFrame, Refused
+from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
-from roamcast.middleware.rows import CONTROL_KINDS, MH, Item, Kind, MessageId, Row, SpoolItem
+from roamcast.middleware.rows import CONTROL_KINDS, MH, Item, Kind, MessageId, Row, SpoolItem, Vector
 from roamcast.middleware.settings import Settings
-from roamcast.middleware.station_frames import CustodyFrame, Vector
+from roamcast.middleware.station_frames import CustodyFrame, GroupFrame
 from roamcast.middleware.writes import (
     DropRecord,
     DropSpoolItems,
@@ -25,6 +26,8 @@ from roamcast.middleware.writes import (
     HostEntry,
     PutRecord,
     PutRow,
+    PutView,
+    RecordKey,
     SpoolAdd,
     SpoolRenumber,
     SpoolTrim,
@@ -44,7 +47,7 @@ class Ledger:
     def __init__(
         self,
         own: int,
-        members: Sequence[int],
+        founders: Sequence[int],
         settings: Settings,
         image: DurableState,
         encode_item: Callable[[Item], bytes],
@@ -72,18 +75,29 @@ class Ledger:
         self.uses: dict[MessageId, int] = {}
         self.trim_wanted = False
         """Some spool has entries that were acknowledged: the next collection trims it."""
-        for key, record_image in sorted(image.records.items()):
+        for _, record_image in sorted(image.records.items()):
             record = Record.of(record_image)
             self.add(record)
-            for position, slot, n in image.spools.get(key, ()):
+        self.stations: tuple[tuple[str, int, str, bytes], ...] = ()
+        """What WELCOME says of the stations that serve hosts."""
+        self.held: dict[RecordKey, tuple[int, Record]] = {}
+        """(retiring station, record): ours once that station has ended."""
+        for key, (origin, held_image) in sorted(image.held.items()):
+            self.held[key] = (origin, Record.of(held_image))
+        for record in [*self.all_records(), *(record for _, record in self.held.values())]:
+            for position, slot, n in image.spools.get(record.key, ()):
                 item = image.items[slot, n]
                 record.spool.append(SpoolEntry(position, SpoolItem(slot, n, None, item.size)))
                 record.spool_bytes += item.size
                 self.uses[slot, n] = self.uses.get((slot, n), 0) + 1
-        self.table = MessageTable(members, image)
-        self.fifo = FifoEntity(own, members, settings, self.table, mutants)
+        self.view = image.view or View(tuple(sorted(founders)))
+        self.to_own: list[CustodyFrame | GroupFrame] = []
+        """What this station asks of itself: it has taken the place of one that it was linked with."""
+        joining = bool(self.view.sponsor)  # the rows of an unfinished snapshot mean nothing yet
+        self.table = MessageTable(self.view.members, DurableState() if joining else image)
+        self.fifo = FifoEntity(own, self.view, settings, self.table, mutants)
         floors = [] if "sdep" in mutants else [r.sdep for r in self.all_records()]
-        self.causal = CausalDelivery(own, self.table, floors, mutants)
+        self.causal = CausalDelivery(own, self.view, self.table, floors, mutants)
 
     # ---- effects ----
 
@@ -95,9 +109,12 @@ class Ledger:
         """A frame to one host."""
         self.out.append(SendHost(channel, frame))
 
-    def ask(self, slot: int, frame: CustodyFrame) -> None:
-        """A custody frame to one station."""
-        self.out.append(SendPeer(slot, frame))
+    def ask(self, slot: int, frame: CustodyFrame | GroupFrame) -> None:
+        """A custody frame to one station; to none if that has ended."""
+        if slot == self.own:
+            self.to_own.append(frame)
+        elif slot in self.fifo.peers:
+            self.out.append(SendPeer(slot, frame))
 
     def notice(self, level: str, event: str, **fields: object) -> None:
         """A fact for the operator."""
@@ -107,6 +124,16 @@ class Ledger:
         """A host's frame is refused: told, counted, nothing changed."""
         self.tell(channel, Refused(code, text))
         self.out.append(Reject(channel, code, text))
+
+    # ---- the group ----
+
+    def follow(self, view: View) -> list[int]:
+        """The group has changed, durably. Returns the origins whose heads may be deliverable now."""
+        self.persist(PutView(view))
+        self.view = view
+        self.table.widen(max(view.members) + 1)
+        self.fifo.follow(view)
+        return self.causal.follow(view)
 
     # ---- records ----
 
@@ -141,16 +168,25 @@ class Ledger:
         return self.records.get(mh, {}).get(arr)
 
     def find(self, mh: MH, le: int) -> Record | None:
-        """The record that knows session `le` of mh as its present or its last one (newest stay first)."""
+        """The record that knows session `le` of mh as its present or its last one (newest stay first).
+
+        An unconfirmed stay knows it by hearsay only: what counts is the record that custody came from, if it is here.
+        """
         stays = sorted(self.records.get(mh, {}).values(), key=lambda record: -record.arr)
         for record in stays:
             if record.sess == le and record.state != "done":
                 return record
-        return next((record for record in stays if record.le == le and record.state != "done"), None)
+        hearsay = "by_hearsay" in self.mutants
+        known = (r for r in stays if r.le == le and (r.confirmed or hearsay) and r.state != "done")
+        return next(known, None)
 
     def promised(self, mh: MH, to: tuple[int, int]) -> Record | None:
-        """The record of mh that was promised to (station, epoch)."""
-        return next((r for r in self.records.get(mh, {}).values() if r.moved_to == to), None)
+        """The record of mh that was promised to (station, epoch), or to an ended one that it may stand for."""
+        for record in self.records.get(mh, {}).values():
+            station, epoch = record.moved_to or (0, 0)
+            if epoch == to[1] and (station == to[0] or station in self.view.closed):
+                return record
+        return None
 
     def highest_epoch(self, mh: MH) -> int:
         """The highest attempt of mh that is known here; 0 if none."""
@@ -252,6 +288,19 @@ class Ledger:
         entry = self.hosts.get(mh[0])
         return entry is not None and mh[1] in entry.replaced
 
+    def bound(self, mh: MH) -> int | None:
+        """The place of this incarnation among the joins of its name, if a row that is here says that it has one.
+
+        The row may wait for its delivery; of one that was replaced long ago the place is not known any more (0).
+        """
+        entry = self.hosts.get(mh[0])
+        if entry is not None and entry.incarnation == mh[1]:
+            return entry.stamp[0]
+        waiting = (self.table.rows(slot, o.delivered + 1, o.stored) for slot, o in enumerate(self.table.origins))
+        binding = (row for rows in waiting for row in rows if row.kind is Kind.BIND or row.kind is Kind.JOIN)
+        orders = (row.number for row in binding if (row.host, row.incarnation) == mh)
+        return next(orders, 0 if self.replaced(mh) else None)
+
     def bind_row(self, row: Row) -> tuple[HostEntry, int]:
         """What a delivered BIND or JOIN row makes of its host; and the incarnation that lost (0 = none)."""
         old = self.hosts.get(row.host) or HostEntry(row.host, 0, (0, 0, 0), False)
@@ -264,7 +313,8 @@ class Ledger:
         if loser:
             kept = (*(i for i in kept if i != loser), loser)[-REPLACED_KEPT:]
         if newer:
-            return HostEntry(row.host, row.incarnation, stamp, old.gone, kept), loser
+            taken = old.taken if not old.incarnation else ()
+            return HostEntry(row.host, row.incarnation, stamp, old.gone, kept, taken), loser
         return replace(old, replaced=kept), loser
 
     # ---- own stream ----
@@ -273,6 +323,14 @@ class Ledger:
         """The place of the next join of a host that this station enrolled: it alone gives these numbers."""
         self._join_order = max(self.wall, self.hlc, self._join_order) + 1
         return self._join_order
+
+    def join_order(self) -> int:
+        """No join was ordered above this here."""
+        return self._join_order
+
+    def raise_join_order(self, order: int) -> None:
+        """Joins are ordered above this from now on: a retired station has ordered up to here."""
+        self._join_order = max(self._join_order, order)
 
     def merge_clock(self, hlc: int) -> None:
         """The hybrid clock of something delivered or handed over here; one that cannot be a clock is not followed."""
@@ -309,6 +367,17 @@ class Ledger:
             self.persist(PutRow(row), *more)
         self.fifo.accept_own(row, self.now)
         return row
+
+    def uncopied(self) -> dict[MH, Row]:
+        """By host: its first message here that too few stations have."""
+        copied, stored = self.fifo.copied, self.table.origins[self.own].stored
+        if copied >= stored:
+            return {}
+        firsts: dict[MH, Row] = {}
+        for row in self.table.rows(self.own, copied + 1, stored):
+            if row.number and row.kind not in CONTROL_KINDS:
+                firsts.setdefault((row.host, row.incarnation), row)
+        return firsts
 
     def vector(self) -> Vector:
         """DELIV of this station."""

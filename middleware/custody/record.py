@@ -9,9 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from roamcast.middleware.effects import Channel
-from roamcast.middleware.rows import MH, MessageId, SpoolItem
-from roamcast.middleware.station_frames import Vector
+from roamcast.middleware.rows import MH, MessageId, SpoolItem, Vector
 from roamcast.middleware.writes import RecordImage, RecordKey
+
+ORDER = "order"
+"""Extension that goes with a record wherever it goes: the place of its incarnation among the joins of its name."""
+
+EVERYWHERE = -1
+"""As the former station of a record: that one is lost for good, and any living station may still hold something."""
 
 
 @dataclass(slots=True)
@@ -52,7 +57,13 @@ class Record:
     ephemeral: bool = False
     away_since: int = 0
     ext: tuple[tuple[str, bytes], ...] = ()
+    shift: int = 0
+    """Positions of session `sess` were given by a retired station: less this they are positions here."""
     # volatile
+    noted: set[int] = field(default_factory=set)
+    """Stations that know that the host of a lost one is here now."""
+    asked: bool = False
+    """The host has been told the fate of its own messages after the last loss."""
     channel: Channel | None = None
     acked_c: int = 0
     sent: int = 0
@@ -84,6 +95,15 @@ class Record:
     def live(self) -> bool:
         """Open and counted in R: not a join that nobody has confirmed."""
         return self.state == "open" and not self.join
+
+    @property
+    def order(self) -> int:
+        """The place of this incarnation among the joins of its name; 0: it was the first."""
+        return int.from_bytes(dict(self.ext).get(ORDER, b"")[:8], "big")
+
+    def set_order(self, order: int) -> None:
+        """The incarnation is bound with this place. The caller saves the record."""
+        self.ext = tuple(sorted({**dict(self.ext), ORDER: order.to_bytes(8, "big")}.items()))
 
     def image(self) -> RecordImage:
         """The durable part, as it is now."""

@@ -7,6 +7,8 @@ stations have passed. Sources: one-order.md 3.5, 3.6, 3.8; causal-broadcast.md '
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from roamcast.middleware.custody.asking import Asking
 from roamcast.middleware.custody.downlink import Downlink
@@ -14,15 +16,32 @@ from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.stream import first_owed
-from roamcast.middleware.station_frames import Vector
+from roamcast.middleware.fifo_broadcast.core import GUARD
+from roamcast.middleware.rows import CONTROL_KINDS, MH, Vector
 from roamcast.middleware.vectors import entry, merged, minimum, raised
-from roamcast.middleware.writes import DropRows, PutRecord, RecordKey, Write
+from roamcast.middleware.writes import DropRows, PutHost, PutRecord, RecordKey, Write
 
 PAIR_TIMES = 12
 """A tomb of a pair is kept for so many times away_max."""
 
+Ranges = tuple[tuple[int, int], ...]
+RANGES_MAX = 16
+"""Ranges of own numbers kept per host: a hole is a message that is still here, or that a lost station took along."""
+
 IDLE_ROUNDS = 12
 """With nothing to collect a round is as many times rarer: it only looks at who has been away too long."""
+
+
+def with_numbers(ranges: Ranges, numbers: Iterable[int]) -> Ranges:
+    """`ranges` and `numbers` together. Of more than RANGES_MAX the lowest are taken for one."""
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted([*ranges, *((n, n) for n in numbers)]):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    surplus = len(joined) - RANGES_MAX
+    return ((joined[0][0], joined[surplus][1]), *joined[surplus + 1 :]) if surplus > 0 else tuple(joined)
 
 
 class Retention:
@@ -70,7 +89,7 @@ class Retention:
                     ledger.drop(record)
                 else:
                     self.expiry.expire(record)
-            elif self._absent(record):
+            elif self.is_absent(record):
                 self.spool(record)
             elif self._purgeable(record):
                 ledger.drop(record)
@@ -81,7 +100,8 @@ class Retention:
         floors = self._floors()
         if "ckpt" not in ledger.mutants:
             self._checkpoint(firsts)
-        drops = [DropRows(slot, floor) for slot, floor in floors]
+        drops: list[Write] = [DropRows(slot, floor) for slot, floor in floors]
+        drops += [] if "no_taken" in ledger.mutants else self._taken(floors)
         if drops:
             ledger.persist(*drops)
             for slot, floor in floors:
@@ -90,7 +110,7 @@ class Retention:
 
     # ---- spool ----
 
-    def _absent(self, record: Record) -> bool:
+    def is_absent(self, record: Record) -> bool:
         """Whether the record is to be served from a spool now (one-order.md 3.6)."""
         ledger, settings = self.ledger, self.ledger.settings
         if "no_spool" in ledger.mutants:
@@ -109,22 +129,20 @@ class Retention:
         ledger = self.ledger
         entries = list(ledger.table.owed(record.mh[0], record.base, record.acked_c))
         base = raised(record.base, ledger.vector())
-        if not entries and base == record.base:
-            return
-        if "front_kept" not in ledger.mutants:
-            self.downlink.stand_apart(record)
-        trimmed = ledger.spool_trim(record, record.acked_c)
-        record.base, record.base_c = base, record.acked_c
-        added = ledger.spool_add(record, entries)
-        if "spool" in ledger.mutants:
-            ledger.persist(PutRecord(record.image()))
-            ledger.persist(*trimmed, *added)
-        else:
-            ledger.persist(*trimmed, *added, PutRecord(record.image()))
-        if record.link and not record.ready:
-            self.asking.try_ready(record)
-            if not record.ready:
+        if entries or base != record.base:
+            if "front_kept" not in ledger.mutants:
+                self.downlink.stand_apart(record)
+            trimmed = ledger.spool_trim(record, record.acked_c)
+            record.base, record.base_c = base, record.acked_c
+            added = ledger.spool_add(record, entries)
+            if "spool" in ledger.mutants:
+                ledger.persist(PutRecord(record.image()))
+                ledger.persist(*trimmed, *added)
+            else:
+                ledger.persist(*trimmed, *added, PutRecord(record.image()))
+            if record.link and not record.ready:
                 self.asking.schedule(record)
+        self.asking.try_ready(record)
 
     def _overdue(self, record: Record) -> bool:
         """Whether an absent host's custody ends: away too long, or its spool is full."""
@@ -171,7 +189,7 @@ class Retention:
         """(slot, floor) of origins whose rows all stations have passed."""
         ledger = self.ledger
         floors = []
-        for slot in ledger.fifo.members:
+        for slot in ledger.fifo.origins:
             origin = ledger.table.origins[slot]
             floor = min(ledger.fifo.reduce.minima[slot], origin.delivered)
             if floor > origin.floor:
@@ -199,6 +217,22 @@ class Retention:
         if writes:
             ledger.persist(*writes)
 
+    def _taken(self, floors: Sequence[tuple[int, int]]) -> list[Write]:
+        """What is about to be dropped was taken from its senders: a host of a lost station must not send it again."""
+        ledger = self.ledger
+        numbers: dict[MH, list[int]] = {}
+        for slot, floor in floors:
+            for row in ledger.table.rows(slot, ledger.table.origins[slot].floor + 1, floor):
+                if row.number and row.kind not in CONTROL_KINDS:
+                    numbers.setdefault((row.host, row.incarnation), []).append(row.number)
+        writes: list[Write] = []
+        for (number, incarnation), dropped in numbers.items():
+            known = ledger.hosts.get(number)
+            if known is not None and known.incarnation == incarnation:
+                ledger.hosts[number] = replace(known, taken=with_numbers(known.taken, dropped))
+                writes.append(PutHost(ledger.hosts[number]))
+        return writes
+
     def full(self) -> bool:
         """Whether the log has reached its bound: uplinks wait."""
         table, settings = self.ledger.table, self.ledger.settings
@@ -208,8 +242,8 @@ class Retention:
         """The station whose R holds back the most rows; 0 if none does."""
         fifo, table = self.ledger.fifo, self.ledger.table
         behind = {
-            i: sum(max(0, table.origins[k].delivered - entry(fifo.reduce.claims[i], k)) for k in fifo.members)
-            for i in fifo.members
+            i: sum(max(0, table.origins[k].delivered - entry(claims, k)) for k in fifo.origins)
+            for i, claims in fifo.reduce.claims.items()
         }
         worst = max(sorted(behind), key=lambda slot: behind[slot])
-        return worst if behind[worst] else 0
+        return (worst if worst > 0 else GUARD - worst) if behind[worst] else 0

@@ -5,38 +5,39 @@ Sources: causal-broadcast.md (b) with P10-P12; one-order.md 3.3, 3.4, O-3; overv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from roamcast.middleware.custody.asking import Asking
 from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.gate import Gate
+from roamcast.middleware.custody.joins import Joins
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.custody.stream import passed, settled
+from roamcast.middleware.custody.stream import passed, settled, statement
+from roamcast.middleware.custody.takeovers import Takeovers
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import (
     JOINED_AT,
     PROTOCOL_VERSION,
     Hello,
+    Move,
     Replaced,
     Reset,
     Stale,
     Welcome,
 )
-from roamcast.middleware.rows import MH, Kind, SpoolItem
+from roamcast.middleware.rows import MH, SpoolItem
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import Accept, Cancel, HandoffReq, State
-from roamcast.middleware.vectors import covers, merged
-from roamcast.middleware.writes import DropRecord, PutRecord, SpoolMove, Write
+from roamcast.middleware.vectors import merged
+from roamcast.middleware.writes import Write
 
 EPOCH_LEAP_MAX = 1 << 32
-TAKEOVER_SPAN = 60 * SECOND
-TAKEOVERS_MAX = 12
 
-JOINS_MAX = 4
-"""Tentative joins of one name that are kept: nobody fills the books with incarnations."""
+
+LOST = 0
 
 
 @dataclass(slots=True)
@@ -45,11 +46,15 @@ class Pending:
 
     mh: MH
     hello: Hello
+    former: int
+    """Station that is asked for custody; LOST: the host itself is."""
     channel: Channel
     retry_at: int
     retry_delay: int
     wait_at: int
     since: int
+    asked: int = 0
+    """When the host itself was first asked, monotonic; 0: not yet."""
     state: State | None = None
     parts: dict[int, tuple[SpoolItem, ...]] = field(default_factory=dict)
     """Spool parts that came, of the cut that `state` names."""
@@ -68,7 +73,11 @@ class Sessions:
         self.pending_due = 0
         """No pending attempt has a timer before this."""
         self._attempts: dict[Channel, MH] = {}
-        self._takeovers: dict[int, tuple[int, int]] = {}
+        self.joins = Joins(self)
+        self.ask_host: Callable[[Pending], None]
+        self.opened: Callable[[Record], None]
+        """Both belong to `Admission`, which is made after this."""
+        self.takeovers = Takeovers(ledger)
         """Per host number: (since when, how many sessions were ended by a newer attachment)."""
         self.held: dict[Channel, tuple[int, Hello, int]] = {}
         """HELLOs that need a new number while none may be given: (host, frame, next WAIT)."""
@@ -86,7 +95,13 @@ class Sessions:
         if ledger.gone(host):
             ledger.refuse(channel, "gone", "this host has left; enrol it again under a new name")
             return
-        if frame.last not in ledger.fifo.members or (frame.le == 0 and frame.last != host >> 32):
+        if not ledger.view.serving or ledger.view.retiring:
+            ledger.tell(channel, Move(ledger.stations))
+            return
+        if self.takeovers.suspended(host):
+            self.takeovers.refuse(channel)
+            return
+        if frame.last not in ledger.view.members or (frame.le == 0 and frame.last != host >> 32):
             ledger.refuse(channel, "bad-last", f"slot {frame.last} is no station, or did not enrol the host")
             return
         if ledger.replaced(mh):
@@ -108,10 +123,34 @@ class Sessions:
             if unseen or (record.join and record.sess != frame.le):  # the host never saw its WELCOME
                 self.end_session(record, frame.e)
                 ledger.drop(record)
-        if frame.last != ledger.own:
-            self._ask_custody(channel, mh, frame)
+        former = self._former(host, frame)
+        if former != ledger.own:
+            self._ask_custody(channel, mh, frame, former)
         else:
             self._own_custody(channel, mh, frame)
+
+    def _former(self, host: int, frame: Hello) -> int:
+        """The station that has the host's custody now: that of its last session, or who took the place of it."""
+        ledger = self.ledger
+        if frame.last not in ledger.view.final:
+            return frame.last
+        heir = ledger.view.heir_of(frame.last)
+        if heir == LOST and frame.le == 0:
+            entry = ledger.hosts.get(host)
+            if entry is None or entry.incarnation != frame.incarnation:
+                return min(ledger.view.living)  # it orders the joins of names whose enrolling station is lost
+        return heir
+
+    def attempt(self, channel: Channel) -> Pending | None:
+        """The attempt that waits on this channel."""
+        mh = self._attempts.get(channel)
+        return None if mh is None else self.pending[mh]
+
+    def call_again(self, slot: int) -> None:
+        """Station `slot` has ended: attempts that wait for it go to who took its place, or ask the host."""
+        for pending in [p for p in self.pending.values() if p.former == slot]:
+            self.drop_pending(pending.mh)
+            self.hello(pending.channel, pending.mh[0], pending.hello)
 
     def _own_custody(self, channel: Channel, mh: MH, frame: Hello) -> None:
         ledger = self.ledger
@@ -121,9 +160,9 @@ class Sessions:
             self.hold(channel, mh[0], frame)
             return
         if record is None and frame.le == 0:
-            record = self.bind(mh)
+            record = self.joins.bind(mh)
             if record is None:
-                self.join(channel, mh, frame, ledger.next_join_order())
+                self.joins.join(channel, mh, frame, ledger.next_join_order())
                 return
         fault = "reset" if record is None else self.fault(record, frame.le, frame.c, frame.una)
         if record is None or fault == "reset":
@@ -167,79 +206,37 @@ class Sessions:
             ledger.notice("alarm", "host-knows-more", host=record.mh[0], una=una, lastseq=record.lastseq)
         if le != record.sess or record.closed:
             return None
+        c -= record.shift
         if c > ledger.table.last_position:
             ledger.notice("alarm", "host-knows-more", host=record.mh[0], c=c, last=ledger.table.last_position)
             return "bad-claim"
         return None if c >= record.acked_c else "reset"
 
-    def _ask_custody(self, channel: Channel, mh: MH, frame: Hello) -> None:
+    def _ask_custody(self, channel: Channel, mh: MH, frame: Hello, former: int) -> None:
         ledger, now = self.ledger, self.ledger.now
         delay = ledger.settings.handoff_retry
-        away = not ledger.fifo.is_live(frame.last, now)
-        pending = Pending(mh, frame, channel, now + delay, delay, now if away else now + delay, ledger.wall)
+        away = former == LOST or not ledger.fifo.is_live(former, now)
+        pending = Pending(mh, frame, former, channel, now + delay, delay, now if away else now + delay, ledger.wall)
         self.pending[mh] = pending
         self._attempts[channel] = mh
         self.pending_due = min(self.pending_due, pending.retry_at, pending.wait_at)
-        ledger.notice("info", "handoff-begun", host=ledger.names[mh[0]], epoch=frame.e, former=frame.last)
+        ledger.notice("info", "handoff-begun", host=ledger.names[mh[0]], epoch=frame.e, former=former)
         self.request(pending)
 
     def request(self, pending: Pending) -> None:
         """HANDOFF_REQ, naming the spool parts that are here."""
+        if pending.former == LOST:
+            self.ask_host(pending)
+            return
         hello = pending.hello
         frame = HandoffReq(pending.mh, hello.e, hello.le, hello.c, hello.una, tuple(sorted(pending.parts)))
-        self.ledger.ask(hello.last, frame)
+        self.ledger.ask(pending.former, frame)
 
     def drop_pending(self, mh: MH) -> None:
         """The attempt is over."""
         pending = self.pending.pop(mh, None)
         if pending is not None:
             del self._attempts[pending.channel]
-
-    def bind(self, mh: MH) -> Record | None:
-        """The record of an enrolment, not yet bound, becomes that of this incarnation (overview 8)."""
-        ledger = self.ledger
-        record = ledger.get((mh[0], 0), 0)
-        if record is None:
-            return None
-        ledger.remove(record)
-        old_key, record.mh = record.key, mh
-        ledger.add(record)
-        moved = [SpoolMove(old_key, record.key)] if record.spool else []
-        ledger.write_row(Kind.BIND, *mh, PutRecord(record.image()), *moved, DropRecord(old_key))
-        return record
-
-    def join(self, channel: Channel, mh: MH, frame: Hello, order: int) -> None:
-        """A new incarnation without a record anywhere: an unconfirmed record of its own (O-3).
-
-        order: its place among the joins of the name. Clocks of stations cannot tell which of two concurrent joins is
-        the newer; the enrolling station, which every first HELLO asks, can.
-        """
-        ledger = self.ledger
-        entry = ledger.hosts.get(mh[0])
-        if frame.le != 0 or (entry is not None and entry.incarnation == mh[1]):
-            self.reset(channel, mh, frame.e)
-            return
-        joins = sorted(
-            (r for r in ledger.of_host(mh[0]) if r.join), key=lambda record: (record.channel is not None, record.join)
-        )
-        for other in joins[: max(0, len(joins) + 1 - JOINS_MAX)]:
-            self.end_session(other, frame.e)
-            ledger.drop(other)
-        older = self._older_record(mh, order)
-        record = Record(mh, frame.e, join=order, gap=older is None, ephemeral=frame.ephemeral, base=ledger.vector())
-        record.t_vector, record.t_position = record.base, ledger.table.last_position
-        self.open(record, channel, frame)
-
-    def _older_record(self, mh: MH, order: int) -> Record | None:
-        """An open record of an older incarnation of the name here, with all that waits for it.
-
-        One that another station still guards does not count: ending it frees that guard, and R here is ahead of it.
-        """
-        entry = self.ledger.hosts.get(mh[0])
-        newer = entry.incarnation if entry is not None and entry.stamp[0] > order else mh[1]
-        others = [r for r in self.ledger.of_host(mh[0]) if r.mh[1] not in (mh[1], newer)]
-        records = [r for r in others if r.live and not r.gap and (r.ready or not r.link)]
-        return max(records, key=lambda record: (record.channel is not None, record.away_since), default=None)
 
     # ---- claim, open, confirm ----
 
@@ -248,7 +245,7 @@ class Sessions:
         ledger = self.ledger
         if le == record.sess and not record.closed:
             self.confirm(record)
-            anchor = c
+            anchor = c - record.shift
         else:
             anchor = c if "claim_c_old" in ledger.mutants else record.base_c
         record.acked_c = record.base_c = anchor
@@ -261,11 +258,23 @@ class Sessions:
         if record.link and record.confirmed and settled(ledger, record):
             record.ready = True
 
-    def open(self, record: Record, channel: Channel, frame: Hello, spooled: Sequence[Write] = ()) -> None:
-        """Open session e: renumber the spool, save, WELCOME; MSG frames follow at the end of the tick."""
+    def open(
+        self,
+        record: Record,
+        channel: Channel,
+        frame: Hello,
+        spooled: Sequence[Write] = (),
+        *,
+        keep: bool = False,
+        absent: tuple[int, ...] = (),
+    ) -> None:
+        """Open session e: renumber the spool, save, WELCOME; MSG frames follow at the end of the tick.
+
+        keep: a gap is told although nothing that is here is skipped. absent: own numbers that no station has.
+        """
         ledger = self.ledger
         writes: list[Write] = list(spooled)
-        if record.state == "tomb" or (record.gap and not record.join):
+        if record.state == "tomb" or (record.gap and not record.join and not keep):
             record.base = merged(record.base, ledger.vector())
             record.gap = True
             writes += ledger.spool_trim(record, ledger.table.last_position)
@@ -274,6 +283,7 @@ class Sessions:
         if record.join:
             record.base = ledger.vector()
         record.state, record.moved_to, record.succ_ok = "open", None, False
+        record.shift, record.asked = 0, False
         record.sess = record.ep = frame.e
         record.closed = False
         record.base_c = record.acked_c = record.sent = at
@@ -282,17 +292,21 @@ class Sessions:
         record.away_since = 0
         ledger.channels[channel] = record
         ledger.save(record, "open", *writes)
-        settings = ledger.settings
+        settings, uncopied = ledger.settings, ledger.uncopied().get(record.mh)
         welcome = Welcome(
             PROTOCOL_VERSION,
             frame.e,
-            record.lastseq,
+            record.lastseq if uncopied is None else uncopied.number - 1,
             record.gap,
             at,
             settings.message_bytes_max,
             settings.window_entries,
+            ledger.stations,
+            self._statement(record),
+            absent,
         )
         ledger.tell(channel, welcome)
+        self.opened(record)
         record.told_wait = 0
         if self.gate.closed() is not None:
             self.gate.say(channel)
@@ -301,6 +315,12 @@ class Sessions:
             ledger.ask(record.prev, Accept(record.mh, record.arr))
         self.asking.schedule(record)
         self.downlink.add(record)
+
+    def _statement(self, record: Record) -> tuple[tuple[int, int], ...]:
+        """Where a host stands whose session opens: all that was not meant for it counts as had; () = not to be said."""
+        if record.spool or (record.join and not record.gap):
+            return ()
+        return statement(self.ledger, record.base)
 
     def confirm(self, record: Record) -> None:
         """The host has been welcomed in session sess: first frame of it, or a claim that names it. One write."""
@@ -312,38 +332,12 @@ class Sessions:
         if record.link and not record.ready and (settled(ledger, record) or "accept_early" in ledger.mutants):
             record.ready = True
         if record.join:
-            self._confirm_join(record, gap_told)
+            self.joins.confirm(record, gap_told)
         else:
             ledger.save(record, "confirm")
         if record.link and record.ready and record.prev is not None:
             ledger.ask(record.prev, Accept(record.mh, record.arr))
         self.asking.schedule(record)
-
-    def _confirm_join(self, record: Record, gap_told: bool) -> None:
-        """The joiner is a member from its WELCOME on: base, JOIN row and the older incarnation's spool in one write.
-
-        If what came since the WELCOME may be gone (an unconfirmed join holds nothing), or what the WELCOME promised of
-        the older incarnation is, `gap` is set: to be told before anything else.
-        """
-        ledger = self.ledger
-        order, record.join = record.join, 0
-        older = self._older_record(record.mh, order)
-        writes: list[Write] = []
-        if older is not None:
-            self.expiry.name_replaced(older)
-            self.end_session(older, 0)
-            writes = ledger.spool_trim(older, older.acked_c)
-            record.base = passed(ledger, older)  # what the older one acknowledged does not come again
-            record.spool, older.spool = older.spool, []
-            record.spool_bytes, older.spool_bytes = older.spool_bytes, 0
-            if record.spool:
-                writes += [SpoolMove(older.key, record.key), *ledger.spool_renumber(record)]
-        elif not gap_told or not covers(record.base, ledger.fifo.reduce.claims[ledger.own]):
-            record.base, record.gap, record.closed = ledger.vector(), True, True
-        ledger.write_row(Kind.JOIN, *record.mh, PutRecord(record.image()), *writes, number=order)
-        if older is not None:
-            self.expiry.expire(older)
-        self.downlink.add(record)
 
     # ---- channels ----
 
@@ -352,20 +346,11 @@ class Sessions:
         channel = record.channel
         if channel is not None:
             if e:
-                self._count_takeover(record)
+                self.takeovers.count(record.mh[0])
             self.forget(channel)
             self.ledger.unbind(record)
             self.ledger.tell(channel, Replaced(e and record.sess))
             self.ledger.hang_up(channel, "replaced by a newer attachment")
-
-    def _count_takeover(self, record: Record) -> None:
-        """Many attachments that end one another within a minute: two devices hold one identity."""
-        number, now = record.mh[0], self.ledger.now
-        since, count = self._takeovers.get(number, (now, 0))
-        since, count = (since, count + 1) if now - since < TAKEOVER_SPAN else (now, 1)
-        self._takeovers[number] = (since, count)
-        if count == TAKEOVERS_MAX:
-            self.ledger.notice("alarm", "attachments-alternate", host=self.ledger.name_of(number))
 
     def forget(self, channel: Channel) -> None:
         """Nothing is sent to this channel any more."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.station_frames import Vector
+from roamcast.middleware.rows import Vector
 from roamcast.middleware.vectors import raised
 
 
@@ -27,6 +27,11 @@ def passed(ledger: Ledger, record: Record, *, exact: bool = False) -> Vector:
     """
     before = min(record.acked_c, ledger.table.last_position) if exact else first_owed(ledger, record) - 1
     return raised(record.base, ledger.table.vector_at(before))
+
+
+def statement(ledger: Ledger, vector: Vector) -> tuple[tuple[int, int], ...]:
+    """`vector` in a WELCOME or PONG: (slot, n); never empty, for nothing is no statement."""
+    return tuple((slot, n) for slot, n in enumerate(vector) if n or slot == ledger.own)
 
 
 def settled(ledger: Ledger, record: Record) -> bool:

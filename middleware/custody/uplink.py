@@ -12,6 +12,7 @@ from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.sessions import Sessions
+from roamcast.middleware.custody.stream import passed, statement
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import (
     JOINED_AT,
@@ -28,6 +29,7 @@ from roamcast.middleware.host_frames import (
     UpFrame,
 )
 from roamcast.middleware.rows import Kind
+from roamcast.middleware.vectors import covers
 from roamcast.middleware.writes import PutLastSeq
 
 
@@ -44,6 +46,8 @@ class Uplink:
         self.gate = gate
         self.sessions = sessions
         self._uack: dict[Channel, Record] = {}
+        self._partly: dict[Channel, int] = {}
+        """Number told to a host whose later messages wait for a second copy."""
 
     def receive(self, channel: Channel, host: int, frame: UpFrame) -> None:
         """A frame of host number `host` (authenticated by the driver) on a channel."""
@@ -67,12 +71,21 @@ class Uplink:
                     self._data(channel, record, frame)
             case Ping(_, c):
                 if self._acknowledge(channel, record, c):
-                    self.ledger.tell(channel, Pong(self.downlink.sent_to(record)))
+                    self.ledger.tell(channel, self._pong(record))
             case Detach():
                 self.sessions.channel_lost(channel)
             case Leave():
                 if self._first_frame(channel, record):
                     self._leave(channel, record)
+
+    def _pong(self, record: Record) -> Pong:
+        """What was sent; and what the host may rely on should this station be lost (composition.md C7, L2)."""
+        stable = self.ledger.fifo.stable
+        slot, n = record.last_id
+        told = record.asked or not self.ledger.view.lost
+        safe = record.lastseq if told and stable[slot] >= n and covers(stable, record.sdep) else 0
+        behind = () if record.spool else statement(self.ledger, passed(self.ledger, record))
+        return Pong(self.downlink.sent_to(record), safe, behind)
 
     def gate_opened(self) -> None:
         """Messages are taken again: a UACK tells the hosts that were told to wait, and they send again."""
@@ -82,11 +95,22 @@ class Uplink:
                 self._uack[channel] = record
 
     def flush(self) -> None:
-        """UACKs of the tick: one per sending host, cumulative."""
+        """UACKs of the tick: one per sending host, cumulative; what has no second copy yet waits for one."""
+        waiting: dict[Channel, Record] = {}
+        uncopied = self.ledger.uncopied() if self._uack else {}
         for channel, record in self._uack.items():
-            if self.ledger.channels.get(channel) is record:
+            if self.ledger.channels.get(channel) is not record:
+                continue
+            first = uncopied.get(record.mh)
+            if first is None:
                 self.ledger.tell(channel, Uack(record.sess, record.lastseq, *record.last_id))
-        self._uack.clear()
+                continue
+            waiting[channel] = record
+            if first.number - 1 > self._partly.get(channel, 0) and first.n > 1:
+                self._partly[channel] = first.number - 1
+                self.ledger.tell(channel, Uack(record.sess, first.number - 1, first.slot, first.n - 1))
+        self._uack = waiting
+        self._partly = {channel: number for channel, number in self._partly.items() if channel in waiting}
 
     def _first_frame(self, channel: Channel, record: Record) -> bool:
         """Confirm on the first frame of the session. False: the join must wait, the frame is left for later."""

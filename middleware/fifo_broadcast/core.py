@@ -17,10 +17,15 @@ from dataclasses import dataclass
 
 from roamcast.middleware.effects import Broadcast, Effect, Notice, Reject, SendPeer
 from roamcast.middleware.fifo_broadcast.claims import ClaimMatrix
+from roamcast.middleware.fifo_broadcast.group_words import GroupWords
+from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
-from roamcast.middleware.rows import CONTROL_KINDS, Row
+from roamcast.middleware.rows import CONTROL_KINDS, Row, Vector
 from roamcast.middleware.settings import Settings
-from roamcast.middleware.station_frames import Claims, DataBatch, Nack, Vector
+from roamcast.middleware.station_frames import Claims, DataBatch, Nack
+
+GUARD = -1
+"""Row GUARD - r of the R matrix stands for the hosts of the lost station r."""
 
 
 @dataclass(slots=True)
@@ -35,23 +40,20 @@ class _Request:
 class FifoEntity:
     """One station's entity of the broadcast. Rows go to and come from the message table it shares with its parent."""
 
-    def __init__(
-        self, own: int, members: Sequence[int], settings: Settings, table: MessageTable, mutants: frozenset[str]
-    ) -> None:
+    def __init__(self, own: int, view: View, settings: Settings, table: MessageTable, mutants: frozenset[str]) -> None:
         self.own = own
-        self.members = tuple(sorted(members))
-        self.peers = tuple(slot for slot in self.members if slot != own)
+        self.words = GroupWords(own, view, table)
         self.settings = settings
         self.table = table
         self._mutants = mutants
         floor = table.vector("floor")
-        self.accepted = ClaimMatrix(self.members, floor)
-        self.stable_claims = ClaimMatrix(self.members, floor)
-        self.reduce = ClaimMatrix(self.members, floor)
+        self.accepted = ClaimMatrix(view.counted, floor)
+        self.stable_claims = ClaimMatrix(view.counted, floor)
+        self.reduce = ClaimMatrix(view.counted, floor)
         self.known = table.vector("stored")
         self.sent = self.known[own]
         self.last_heard: dict[int, int] = {}
-        self._early: dict[int, dict[int, Row]] = {slot: {} for slot in self.members}
+        self._early: dict[int, dict[int, Row]] = {}
         self._requests: dict[int, _Request] = {}
         self._asked_third: dict[int, int] = {}
         self._said_stored = [0] * table.width
@@ -65,10 +67,32 @@ class FifoEntity:
         self._full_at = 0
         self._progress = 0
         self._patience = settings.poll_timeout
-        for slot in self.members:
-            self._claim(own, slot, self.known[slot])
+        self.follow(view)
 
     # ---- who is there ----
+
+    def follow(self, view: View) -> None:
+        """The group has changed: a member more, one closed, one final, a guard given up."""
+        self.words.follow(view)
+        self.origins = view.members
+        self.peers = tuple(slot for slot in view.living if slot != self.own)
+        width = self.table.width
+        self._early = {slot: self._early.get(slot, {}) for slot in self.origins}
+        for vector in (self.known, self._said_stored, self._said_stable, self._said_reduce):
+            vector += [0] * (width - len(vector))
+        self.accepted.reshape(view.counted, width, {})
+        self.stable_claims.reshape(view.counted, width, {})
+        guards = view.guards()
+        rows = (*view.counted, *(GUARD - slot for slot in guards))
+        self.reduce.reshape(rows, width, {GUARD - slot: guard for slot, guard in guards.items()})
+        for slot in self.origins:
+            self._claim(self.own, slot, self.table.origins[slot].stored)
+        for slot in view.closed:
+            self._early[slot].clear()
+            claims = (row[slot] for i, row in self.accepted.claims.items() if i not in view.closed)
+            self.known[slot] = view.final[slot].cut if slot in view.final else max(claims)
+            self._update_request(slot, self._progress, False)
+        self._dirty = True
 
     def hear(self, station: int, now: int) -> bool:
         """A frame of `station` came. Returns whether it had been silent (not live) before."""
@@ -90,6 +114,15 @@ class FifoEntity:
     def known_stable(self) -> list[int]:
         """Level 3: every station knows level 2 up to here."""
         return self.stable_claims.minima
+
+    @property
+    def copied(self) -> int:
+        """Own rows up to here are at as many stations as the settings ask for (C6); all, if alone."""
+        stored = self.table.origins[self.own].stored
+        if self.settings.copies < 2 or not self.peers or "no_copies" in self._mutants:
+            return stored
+        serving = [i for i in self.peers if (view := self.words.views.get(i)) is not None and view.serving]
+        return max((self.accepted.claims[i][self.own] for i in serving), default=0)
 
     def _claim(self, station: int, stream: int, value: int) -> None:
         if self.accepted.merge(station, stream, value):
@@ -123,7 +156,10 @@ class FifoEntity:
         for row in batch.rows:
             if (fault := self._fault(row, origin)) is not None:
                 return accepted, [Reject(sender, "bad-row", fault)]
-            self.known[origin] = max(self.known[origin], row.n)
+            if row.n > self.known[origin]:
+                if origin in self.words.view.closed:
+                    continue
+                self.known[origin] = row.n
             if row.n > rows.stored + 1:
                 if row.n - rows.stored <= self.settings.out_of_order_max:
                     early[row.n] = row
@@ -163,6 +199,8 @@ class FifoEntity:
     def receive_claims(self, sender: int, claims: Claims, now: int) -> list[Effect]:
         """Merge what a peer has; learn what exists; note what it wants."""
         own_stored = self.table.origins[self.own].stored
+        if claims.view is not None:
+            self.words.views[sender] = claims.view
         for vector in (claims.stored, claims.stable, claims.reduce):
             for slot, value in vector:
                 if slot not in self._early:
@@ -173,7 +211,8 @@ class FifoEntity:
             if value > self.accepted.claims[sender][slot]:
                 self._progress, self._patience = now, self.settings.poll_timeout
             self._claim(sender, slot, value)
-            if slot != sender:  # of its own stream a station has stored more than its window has let it send
+            ended = slot in self.words.view.final
+            if slot != sender and not ended:  # of its own it has more than its window has let it send
                 self.known[slot] = max(self.known[slot], value)
         for slot, value in claims.stable:
             self.stable_claims.merge(sender, slot, value)
@@ -182,13 +221,13 @@ class FifoEntity:
         self.known[sender] = max(self.known[sender], claims.sent)
         if self.own in claims.want:
             self._owe_full = True
-        for slot in self.members:
+        for slot in self.origins:
             self._update_request(slot, now, False)
         return []
 
     def announce_reduce(self, vector: Vector) -> None:
         """R of this station rose: it goes with the next CLAIMS."""
-        for slot in self.members:
+        for slot in self.origins:
             if self.reduce.claims[self.own][slot] < vector[slot]:
                 self.reduce.merge(self.own, slot, vector[slot])
                 self._dirty = True
@@ -231,24 +270,25 @@ class FifoEntity:
         if start < len(rows):
             yield DataBatch(origin, tuple(rows[start:]))
 
-    def _ask(self, origin: int, request: _Request, now: int) -> Effect:
+    def _ask(self, origin: int, request: _Request, now: int) -> Effect | None:
         first = self.table.origins[origin].stored + 1
         last = min(self.known[origin], first + self.settings.nack_rows_max - 1)
         if self._early[origin]:
             last = min(last, max(first, min(self._early[origin]) - 1))
-        target = origin
-        if request.tries >= 2 and "no_third_party" not in self._mutants:
-            holders = [origin] + [
+        closed = origin in self.words.view.closed
+        target = self.own if closed else origin
+        if (closed or request.tries >= 2) and "no_third_party" not in self._mutants:
+            holders = [origin] * (not closed) + [
                 i
                 for i in self.peers
-                if i != origin and self.is_live(i, now) and self.accepted.claims[i][origin] >= first
+                if i != origin and (closed or self.is_live(i, now)) and self.accepted.claims[i][origin] >= first
             ]
-            target = holders[request.tries % len(holders)]
+            target = holders[request.tries % len(holders)] if holders else target
         if target != origin:
             self._asked_third[origin] = target
         delay = min(self.settings.nack_timeout << min(request.tries, 16), self.settings.poll_timeout_max)
         self._requests[origin] = _Request(now + delay, request.tries + 1, last)
-        return SendPeer(target, Nack(origin, first, last))
+        return None if target == self.own else SendPeer(target, Nack(origin, first, last))
 
     # ---- output ----
 
@@ -268,9 +308,9 @@ class FifoEntity:
 
     def tick(self, now: int, hlc: int) -> list[Effect]:
         """NACKs and CLAIMS that are due at `now`."""
-        out: list[Effect] = [
-            self._ask(origin, request, now) for origin, request in sorted(self._requests.items()) if request.due <= now
-        ]
+        due_requests = [item for item in sorted(self._requests.items()) if item[1].due <= now]
+        asked = [self._ask(origin, request, now) for origin, request in due_requests]
+        out = [effect for effect in asked if effect is not None]
         want = self._poll(now)
         owed = self._dirty or self._owe_full or bool(want)
         due = (owed and now >= self._claims_at + self.settings.claims_tick) or now >= self._full_due
@@ -284,12 +324,13 @@ class FifoEntity:
         return self._full_at + self.settings.heartbeat
 
     def _lagging(self, now: int) -> list[int]:
-        """Live peers that have not claimed everything stored here."""
+        """Live peers that have not claimed everything stored here, or see another group."""
         stored = self.table.vector("stored")
         return [
             i
             for i in self.peers
-            if self.is_live(i, now) and any(self.accepted.claims[i][k] < stored[k] for k in self.members)
+            if self.is_live(i, now)
+            and (any(self.accepted.claims[i][k] < stored[k] for k in self.origins) or not self.words.agrees(i))
         ]
 
     def _poll(self, now: int) -> tuple[int, ...]:
@@ -309,7 +350,7 @@ class FifoEntity:
         own_stored = self.table.vector("stored")
 
         def changed(vector: list[int], said: list[int]) -> tuple[tuple[int, int], ...]:
-            entries = tuple((k, vector[k]) for k in self.members if full or vector[k] != said[k])
+            entries = tuple((k, vector[k]) for k in self.origins if full or vector[k] != said[k])
             for k, value in entries:
                 said[k] = value
             return entries
@@ -322,12 +363,28 @@ class FifoEntity:
             self.sent,
             hlc,
             want,
+            self.words.say(),
         )
         self._dirty = self._owe_full = self._want_all = False
         self._claims_at = now
         if full:
             self._full_at = now
         return frame
+
+    def full_claims(self, hlc: int) -> Claims:
+        """Everything for one station alone, one that is not counted (any more); what was said to all stays so."""
+        own = self.own
+        vectors = (self.table.vector("stored"), self.stable_claims.claims[own], self.reduce.claims[own])
+        stored, stable, reduce = (tuple((k, vector[k]) for k in self.origins) for vector in vectors)
+        return Claims(True, stored, stable, reduce, self.sent, hlc, (), self.words.say())
+
+    def changed(self) -> None:
+        """Something that CLAIMS says has changed: say it with the next tick."""
+        self._dirty = True
+
+    def owe_full(self) -> None:
+        """Say everything with the next CLAIMS."""
+        self._owe_full = True
 
     def next_deadline(self, now: int) -> int | None:
         """When `tick` has something to do next."""

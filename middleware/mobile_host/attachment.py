@@ -16,7 +16,7 @@ from roamcast.middleware.mobile_host.liveness import FAR
 from roamcast.middleware.mobile_host.roaming import Roaming
 from roamcast.middleware.mobile_host.session import Session
 from roamcast.middleware.mobile_host.settings import AgentSettings
-from roamcast.middleware.mobile_host.state import AgentImage
+from roamcast.middleware.mobile_host.state import AgentImage, Station, Stations
 from roamcast.middleware.settings import SECOND
 
 EPOCH_LEAP_MAX = 1 << 32
@@ -39,7 +39,7 @@ class Attachment:
     def __init__(
         self,
         name: str,
-        stations: Sequence[int],
+        stations: Sequence[Station],
         image: AgentImage,
         settings: AgentSettings,
         journal: Journal,
@@ -57,7 +57,7 @@ class Attachment:
         """Why the last attempt failed, or what else keeps the host from attaching; None once it is attached."""
         self.deaf = False
         """The connection was given up in this tick: what still comes in it is of the old one."""
-        self.roaming = Roaming(stations, settings, rng)
+        self.roaming = Roaming(stations, image.stations, settings, rng)
         self._name = name
         self._settings = settings
         self._journal = journal
@@ -117,6 +117,23 @@ class Attachment:
         else:
             self._hello()
 
+    def learn(self, stations: tuple[Station, ...]) -> None:
+        """A station tells which stations serve hosts; () = no news."""
+        if stations and stations != self.roaming.stations:
+            self.roaming.stations = stations
+            self._journal.save(Stations(stations))
+            self._journal.report("stations", stations=[name for name, *_ in stations])
+
+    def sent_away(self, was_open: bool, age: int) -> None:
+        """The station has said MOVE, to a session of this age (microseconds) or, with age 0, to an attempt."""
+        self.problem = "the station sends its hosts to the other ones"
+        if self.roaming.sent_away(self.station, age):
+            self.start_round(self.last)
+        elif was_open:
+            self.after_session(age)
+        else:
+            self.failed(self.problem)
+
     def disconnect(self, polite: bool = False) -> None:
         """Close the connection, if any."""
         self._session.live.stop_waiting()
@@ -140,15 +157,15 @@ class Attachment:
         return self._resume_at if self.phase is Phase.PAUSED else None
 
     def _next_attempt(self) -> None:
-        slot = self.roaming.next_station()
-        if slot is None:
+        station = self.roaming.next_station()
+        if station is None:
             self.pause("no station answered")
             return
-        self.station = slot
+        _, self.station, endpoint, key = station
         self.phase = Phase.ATTACHING
         self._stales = 0
         self._session.live.stop_waiting()
-        self._journal.emit(Connect(slot))
+        self._journal.emit(Connect(self.station, endpoint, key))
         self.deaf = True
         self._hello()
 

@@ -8,10 +8,13 @@ what the stations lack of ours is sent again after WELCOME, which says `lastseq`
 Every fact that a frame claims is durable before the frame leaves: `flush` puts one `Save` in front of all else.
 Phases: OFF (not started, suspended, detached), PAUSED (back-off), ATTACHING, OPEN, ENDED (for good).
 
+A station that is lost for good takes along what it knew of its hosts. The host's next station asks (ASK) and is told
+(SEEN) what the host itself knows, all of it durable; what became of its own messages it learns from WELCOME and FATES.
+
 Reports: attached, session-ended, bad-frame (an alarm: one ended the session; not said again for the same reason),
 attempt-failed, paused, state-lost, replaced (an alarm: someone else holds this identity), ended, stations (a new list).
 
-Source: overview section 7, causal-broadcast.md 'MH rules', P10, P11, one-order.md O-3.
+Source: overview section 7, causal-broadcast.md 'MH rules', P10, P11, one-order.md O-3, composition.md L1-L8.
 """
 
 from __future__ import annotations
@@ -20,13 +23,14 @@ import random
 from collections.abc import Sequence, Set
 from typing import Any
 
-from roamcast.middleware.errors import LocalProtocolError
 from roamcast.middleware.host_frames import (
     JOINED_AT,
     PROTOCOL_VERSION,
+    Ask,
     Detach,
     DownFrame,
     Left,
+    Move,
     Msg,
     NoSession,
     Pong,
@@ -43,7 +47,7 @@ from roamcast.middleware.mobile_host.errors import AgentEnded
 from roamcast.middleware.mobile_host.journal import Journal
 from roamcast.middleware.mobile_host.session import Session
 from roamcast.middleware.mobile_host.settings import AgentSettings
-from roamcast.middleware.mobile_host.state import AgentImage, NewIncarnation, Queued
+from roamcast.middleware.mobile_host.state import AgentImage, NewIncarnation, Queued, Station
 
 FINAL_CODES = ("version", "name", "gone", "revoked")
 """Codes of REFUSED after which no attempt can succeed."""
@@ -59,6 +63,7 @@ MUTANTS = (
     "given_forgotten",
     "late_ack_lost",
     "epoch_late",
+    "seen_not_saved",
 )
 """Faults that tests may switch on, to see that they are caught."""
 
@@ -68,7 +73,7 @@ class AgentCore:
 
     Args:
         name: the host's name.
-        stations: slots of the stations it may call.
+        stations: those of its credential; a list that a station told later is in the image and goes before.
         enrolled_at: slot of the station that enrolled it.
         image: its durable state; read here, never changed.
         rng: draws the incarnation, the order of stations, pauses.
@@ -80,7 +85,7 @@ class AgentCore:
         self,
         *,
         name: str,
-        stations: Sequence[int],
+        stations: Sequence[Station],
         enrolled_at: int,
         image: AgentImage,
         settings: AgentSettings,
@@ -159,11 +164,10 @@ class AgentCore:
             self._link.roaming.forget_failures()
             self._link.start_round(self._link.last)
 
-    def move(self, slot: int) -> None:
-        """Attach at the station `slot` first. Raises LocalProtocolError for an unknown one."""
+    def move(self, station: int | str) -> None:
+        """Attach at the station with this slot, or id, first. Raises LocalProtocolError for an unknown one."""
         link = self._link
-        if slot not in link.roaming.stations:
-            raise LocalProtocolError(f"no station has slot {slot}")
+        slot = link.roaming.wanted(station)
         there = link.station == slot and link.phase in (Phase.OPEN, Phase.ATTACHING)
         if link.phase is not Phase.ENDED and not there:
             self._close("moved")
@@ -219,13 +223,15 @@ class AgentCore:
         return session.is_open and session.quiet >= 2 and not session.outbox and not session.inbox.unacknowledged
 
     def status(self) -> dict[str, Any]:
-        """What an application may show; plain values."""
+        """What an application may show; plain values. Stations by their ids."""
         session, link = self._session, self._link
         wait = session.live.waiting if self._now < session.live.wait_until else None
+        name = link.roaming.name_of
         return {
             "state": link.phase.value,
-            "station": link.station if link.phase in (Phase.OPEN, Phase.ATTACHING) else None,
-            "waiting": {"reason": wait.reason, "station": wait.station, "since": wait.since} if wait else None,
+            "station": name(link.station) if link.phase in (Phase.OPEN, Phase.ATTACHING) else None,
+            "stations": [known for known, *_ in link.roaming.stations],
+            "waiting": {"reason": wait.reason, "station": name(wait.station), "since": wait.since} if wait else None,
             "problem": link.problem or (self._bad_frame if self._at_bad_frame else None),
             "outbox": len(session.outbox),
             "in_hand": session.inbox.in_hand,
@@ -271,6 +277,11 @@ class AgentCore:
                     self._finish("left", "the host has left")
             case Wait():
                 self._session.live.wait(frame, self._now)
+            case Ask(e):
+                if e == link.epoch:
+                    self._asked(e)
+            case Move(stations):
+                self._sent_away(stations)
             case _ if link.phase is Phase.OPEN:
                 reason = self._session.receive(frame)
                 if reason is not None:
@@ -295,9 +306,21 @@ class AgentCore:
             self._session.open(frame, link.station, self._leaving, lost=joined and not self._renewed)
             self._renewed = False
             self._journal.report("attached", station=link.station, epoch=link.epoch, gap=frame.gap)
-            if frame.stations:
-                link.roaming.stations = tuple(slot for _, slot, _, _ in frame.stations)
-                self._journal.report("stations", stations=frame.stations)
+            link.learn(frame.stations)
+
+    def _asked(self, e: int) -> None:
+        """ASK: the station works on it, so an attempt waits as for WAIT."""
+        if self._link.phase is Phase.ATTACHING:
+            self._session.live.wait(Wait("a station is lost; another one finds out what is owed", 0, 0), self._now)
+        self._session.say_seen(e)
+
+    def _sent_away(self, stations: tuple[Station, ...]) -> None:
+        """MOVE: over without fault, all that is queued goes with the host."""
+        session = self._session
+        was_open, age = session.is_open, self._now - session.opened_at if session.is_open else 0
+        self._close("sent to another station")
+        self._link.learn(stations)
+        self._link.sent_away(was_open, age)
 
     # ---- endings ----
 

@@ -31,6 +31,9 @@ class Connect:
     """
 
     slot: int
+    endpoint: str
+    key: bytes
+    """CURVE public key, Z85."""
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Receipt:
     """One of
     stored: durable at a station;
     refused: there is no such addressee (may follow `stored`);
+    lost: it was stored at a station that is lost for good, and no other one has it (follows `stored`);
     unknown: cannot be known;
     renumbered: goes on as number `became` of a new incarnation (these come in ascending order, after the unknown ones).
     """

@@ -20,7 +20,7 @@ station behind the former one may replay what the former one had sent.)
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
 from roamcast.middleware.errors import LocalProtocolError
 from roamcast.middleware.mobile_host.effects import Delivered, Discontinuity, StateLost
@@ -63,6 +63,11 @@ class Inbox:
         self.unsaid = 0
         self.unsaid_bytes = 0
         """Acknowledged since the last ACK, PING or HELLO."""
+        self.seen = dict(image.seen)
+        """Slot -> n: of its messages to this host all up to n are covered by c, or were not owed. Empty: unknown, until
+        a station has said where the host stands."""
+        self.fresh: dict[int, int] = {}
+        """What changed in `seen` and is to be saved; the owner empties it."""
         self._settings = settings
         self._mutants = mutants
         self._hand: deque[tuple[Entry, Item, bool]] = deque()
@@ -138,6 +143,7 @@ class Inbox:
     def renew(self) -> None:
         """A new incarnation begins: no session, nothing acknowledged."""
         self.le, self.position = 0, 0
+        self.seen, self.fresh = {}, {}
         self._queue.clear()
         self._hand.clear()
 
@@ -217,8 +223,19 @@ class Inbox:
             entry = queue.popleft()
             self.unsaid += 1
             self.unsaid_bytes += entry.size
+            if self.seen:  # without a first statement nobody knows what came before
+                self._see(entry.slot, entry.n)
             if entry.late:
                 self._forget(entry)
+
+    def pass_over(self, passed: Iterable[tuple[int, int]]) -> None:
+        """A station says: of these slots nothing up to these numbers is owed any more."""
+        for slot, n in passed:
+            self._see(slot, n)
+
+    def _see(self, slot: int, n: int) -> None:
+        if n > self.seen.get(slot, -1):
+            self.seen[slot] = self.fresh[slot] = n
 
     def _ack_late(self, entry: Entry) -> None:
         if "late_ack_lost" in self._mutants:

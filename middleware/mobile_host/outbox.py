@@ -1,14 +1,19 @@
-"""Own messages that no station has acknowledged yet, by own number.
+"""Own messages that no station has acknowledged yet, by own number; and which of the others may still be lost.
 
-An entry leaves when a UACK or WELCOME covers its number, and MUST leave when the message comes back in the host's own
-stream: it is stored then, whatever became of the UACK. Entries that never were on a link survive a new incarnation
-under new numbers; the fate of the others cannot be known.
+An entry leaves when a UACK or WELCOME covers its number, and MUST leave when the message, or a later one, comes back in
+the host's own stream: stations take numbers in turn, so it is stored then, whatever became of the UACK. Entries that
+never were on a link survive a new incarnation under new numbers; the fate of the others cannot be known.
+
+A stored message is *doubtful* until a station says that all have it: one may hold it alone, though it came back from
+there, and take it along when it is lost. Which are, is forgotten with the process (so are the receipts).
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
+from roamcast.middleware.host_frames import STORED_MAX
 from roamcast.middleware.mobile_host.errors import BadAddressee, MessageTooLarge, OutboxFull
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import AgentImage
@@ -16,12 +21,11 @@ from roamcast.middleware.mobile_host.state import AgentImage
 
 @dataclass(slots=True)
 class OutEntry:
-    """One message. `c`: last position given when it was queued, or `at` in a later session. `linked`: may have left."""
+    """One message. `c`: last position given when it was queued, or `at` in a later session."""
 
     to: str | None
     body: bytes
     c: int
-    linked: bool
 
 
 class Outbox:
@@ -29,9 +33,13 @@ class Outbox:
 
     def __init__(self, image: AgentImage, settings: AgentSettings) -> None:
         self.highest = image.highest
+        self.tx = image.highest
+        """Own numbers up to this may have been on a link."""
+        self.doubtful: dict[int, None] = {}
+        """Numbers that are stored somewhere, perhaps at one station only; the newest STORED_MAX, ascending."""
         self.message_bytes_max = settings.message_bytes_max
         self._settings = settings
-        self.entries = {n: OutEntry(to, body, 0, linked=True) for n, (to, body) in image.outbox.items()}
+        self.entries = {n: OutEntry(to, body, 0) for n, (to, body) in image.outbox.items()}
         self._size = sum(len(entry.body) for entry in self.entries.values())
 
     def __len__(self) -> int:
@@ -55,38 +63,42 @@ class Outbox:
         if len(self.entries) >= limit.outbox_entries or self._size + len(body) > limit.outbox_bytes:
             raise OutboxFull(f"{len(self.entries)} messages, {self._size} bytes wait for a station")
         self.highest += 1
-        self.entries[self.highest] = OutEntry(to, body, c, linked=False)
+        self.entries[self.highest] = OutEntry(to, body, c)
         self._size += len(body)
         return self.highest
 
     def went_back(self, lastseq: int) -> bool:
         """Whether the stations hold numbers, up to `lastseq`, that this state never gave or never put on a link."""
-        return lastseq > self.highest or any(n <= lastseq and not entry.linked for n, entry in self.entries.items())
+        return lastseq > self.tx
 
-    def trim(self, upto: int) -> list[int]:
-        """Remove every number <= upto; returns those removed, ascending."""
+    def stored(self, upto: int, absent: Container[int] = ()) -> list[int]:
+        """Every number <= upto is settled: stored, or in `absent`. Returns those for which this is news, ascending."""
         gone: list[int] = []
-        for number in self.entries:
-            if number > upto:
-                break
+        while self.entries and (number := next(iter(self.entries))) <= upto:
+            self._size -= len(self.entries.pop(number).body)
             gone.append(number)
-        for number in gone:
-            self.drop(number)
+        self.doubtful.update((number, None) for number in gone if number not in absent)
+        while len(self.doubtful) > STORED_MAX:
+            del self.doubtful[next(iter(self.doubtful))]
         return gone
 
-    def drop(self, number: int) -> bool:
-        """Remove one number. Returns whether it was there."""
-        entry = self.entries.pop(number, None)
-        if entry is not None:
-            self._size -= len(entry.body)
-        return entry is not None
+    def safe(self, upto: int) -> None:
+        """Every station has the numbers <= upto."""
+        while self.doubtful and (number := next(iter(self.doubtful))) <= upto:
+            del self.doubtful[number]
+
+    def lost(self, absent: Container[int]) -> list[int]:
+        """No living station has the numbers in `absent`: removes those that were stored, and returns them."""
+        lost = [number for number in self.doubtful if number in absent]
+        for number in lost:
+            del self.doubtful[number]
+        return lost
 
     def renumber(self) -> tuple[list[int], list[tuple[int, int]]]:
         """Begin a new incarnation. Returns the numbers of unknown fate (removed), and (old, new) of the others."""
-        unknown = [number for number, entry in self.entries.items() if entry.linked]
-        for number in unknown:
-            self.drop(number)
+        unknown = self.stored(self.tx)
+        self.doubtful = {}
         moved = [(old, new) for new, old in enumerate(self.entries, start=1)]
         self.entries = dict(enumerate(self.entries.values(), start=1))
-        self.highest = len(moved)
+        self.highest, self.tx = len(moved), 0
         return unknown, moved

@@ -8,16 +8,16 @@ Source: overview section 7, causal-broadcast.md 'MH rules' 2-5, P3, P4.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Container, Set
 
-from roamcast.middleware.host_frames import Ack, Data, Leave, Msg, Ping, Pong, Uack, Wait, Welcome
+from roamcast.middleware.host_frames import Ack, Data, Fates, Leave, Msg, Ping, Pong, Seen, Uack, Wait, Welcome
 from roamcast.middleware.mobile_host.effects import Receipt, StateLost
 from roamcast.middleware.mobile_host.inbox import Inbox
 from roamcast.middleware.mobile_host.journal import Journal
 from roamcast.middleware.mobile_host.liveness import FAR, Liveness
 from roamcast.middleware.mobile_host.outbox import Outbox, OutEntry
 from roamcast.middleware.mobile_host.settings import AgentSettings
-from roamcast.middleware.mobile_host.state import Acked, AgentImage, OutboxDropped, OutboxTrimmed, Queued, Welcomed
+from roamcast.middleware.mobile_host.state import Acked, AgentImage, OutboxTrimmed, Queued, Welcomed
 from roamcast.middleware.rows import Item, Kind
 
 
@@ -55,7 +55,11 @@ class Session:
         return self.inbox.le, self.inbox.c
 
     def open(self, frame: Welcome, station: int, leaving: bool, lost: bool) -> None:
-        """WELCOME: save what it says, answer ACK(e, at), send the whole outbox. `lost`: tell StateLost first."""
+        """WELCOME: save what it says, answer ACK(e, at), send the whole outbox. `lost`: tell StateLost first.
+
+        Own numbers that no station has any more are lost if a station had acknowledged them; of the others none goes
+        out again, for a host of the lost station may have them.
+        """
         self.is_open = True
         self.opened_at = self.now
         self.quiet = 0
@@ -66,8 +70,11 @@ class Session:
         if lost:
             self.inbox.notify(StateLost(0))
         self.outbox.message_bytes_max = frame.message_bytes_max
-        self._stored(frame.lastseq, None)
+        absent = frozenset(frame.absent)
+        self._lost(absent)
+        self._stored(frame.lastseq, None, absent)
         self.inbox.open(frame.e, frame.at, frame.gap)
+        self._passed(frame.passed)
         self.live.open(self.now)
         self.live.stir(self.now)
         self.live.progress(self.now, bool(self.outbox))
@@ -92,20 +99,25 @@ class Session:
 
     # ---- frames ----
 
-    def receive(self, frame: Msg | Uack | Pong | Wait) -> str | None:
+    def receive(self, frame: Msg | Uack | Pong | Wait | Fates) -> str | None:
         """A frame of the station. Returns why the session is over, or None."""
         match frame:
             case Msg():
                 return self.take_frame(frame)
             case Uack():
                 return self._uack(frame)
-            case Pong(sent):
+            case Pong(sent, safe, passed):
                 self.live.ponged()
+                self.outbox.safe(safe)
+                self._passed(passed)
                 if sent > self.inbox.position:
                     return "frame lost"
                 self.quiet = 0 if self.inbox.unacknowledged else self.quiet + 1
             case Wait():
                 self.live.wait(frame, self.now)
+            case Fates(e, absent):
+                if e == self._epoch:
+                    self._lost(frozenset(absent))
         return None
 
     def take_frame(self, frame: Msg) -> str | None:
@@ -134,14 +146,11 @@ class Session:
         return None
 
     def _came_back(self, item: Item) -> None:
-        """An own message in the host's stream: it is stored, whatever became of its UACK."""
-        refused = item.kind is Kind.REFUSED
-        was_there = "own_not_dropped" not in self._mutants and self.outbox.drop(item.number)
-        if was_there:
-            self._journal.save_lazily(OutboxDropped(item.number))
-            self.live.progress(self.now, bool(self.outbox))
-        if was_there or refused:
-            self._journal.emit(Receipt(item.number, "refused" if refused else "stored", (item.slot, item.n)))
+        """An own message in the host's stream: it and all before it are stored, whatever became of the UACKs."""
+        if "own_not_dropped" not in self._mutants:
+            self._taken(item.number, (item.slot, item.n))
+        if item.kind is Kind.REFUSED:
+            self._journal.emit(Receipt(item.number, "refused", (item.slot, item.n)))
 
     def _uack(self, frame: Uack) -> str | None:
         if frame.e != self._epoch:
@@ -149,9 +158,7 @@ class Session:
         if frame.lastseq > self.outbox.highest:
             return "bad frame"
         self.live.stir(self.now)
-        if self._stored(frame.lastseq, (frame.slot, frame.n) if frame.n else None):
-            self._journal.save_lazily(OutboxTrimmed(frame.lastseq))
-            self.live.progress(self.now, bool(self.outbox))
+        self._taken(frame.lastseq, (frame.slot, frame.n) if frame.n else None)
         if self.live.waiting is not None:  # messages are taken again: what was sent meanwhile was not
             self.live.stop_waiting()
             self.live.progress(self.now, bool(self.outbox))
@@ -159,12 +166,29 @@ class Session:
                 self._send_data(number, entry)
         return None
 
-    def _stored(self, lastseq: int, last_id: tuple[int, int] | None) -> bool:
-        """Own numbers up to `lastseq` are stored; returns whether that is news."""
-        gone = self.outbox.trim(lastseq)
+    def _taken(self, lastseq: int, last_id: tuple[int, int] | None) -> None:
+        """Own numbers up to `lastseq` are stored, as the station of the session says."""
+        if self._stored(lastseq, last_id):
+            self._journal.save_lazily(OutboxTrimmed(lastseq))
+            self.live.progress(self.now, bool(self.outbox))
+
+    def _stored(self, lastseq: int, last_id: tuple[int, int] | None, absent: Container[int] = ()) -> bool:
+        """Own numbers up to `lastseq` are stored, or else in `absent`; returns whether that is news."""
+        gone = self.outbox.stored(lastseq, absent)
         for number in gone:
-            self._journal.emit(Receipt(number, "stored", last_id if number == lastseq else None))
+            state = "unknown" if number in absent else "stored"
+            self._journal.emit(Receipt(number, state, last_id if number == lastseq else None))
         return bool(gone)
+
+    def _lost(self, absent: Container[int]) -> None:
+        """No living station has the numbers in `absent`."""
+        for number in self.outbox.lost(absent):
+            self._journal.emit(Receipt(number, "lost"))
+
+    def _passed(self, passed: tuple[tuple[int, int], ...]) -> None:
+        """The station's word for what the host is not owed; durable before a SEEN says it."""
+        self.inbox.pass_over(passed)
+        self._c_dirty = True
 
     # ---- what the host says ----
 
@@ -194,6 +218,12 @@ class Session:
         self._said()
         self._journal.send(Ack(self._epoch, self.inbox.c))
         self.live.stir(self.now)
+
+    def say_seen(self, e: int) -> None:
+        """Answer ASK in attempt or session `e`."""
+        self._c_dirty = True
+        seen = tuple(sorted(self.inbox.seen.items()))
+        self._journal.send(Seen(e, seen, self.outbox.una - 1, self.outbox.tx, tuple(self.outbox.doubtful)))
 
     def say_leave(self) -> None:
         """Send LEAVE."""
@@ -227,11 +257,12 @@ class Session:
             inbox.facts = []
         if self._c_dirty:
             self._c_dirty = False
-            c = inbox.c
-            if c != self._saved_c:
+            c, seen = inbox.c, tuple(inbox.fresh.items())
+            if c != self._saved_c or seen:
                 self._saved_c = c
-                self._journal.save(Acked(inbox.le, c, tuple(inbox.forget)))
-                inbox.forget = []
+                kept = () if "seen_not_saved" in self._mutants else seen
+                self._journal.save(Acked(inbox.le, c, tuple(inbox.forget), kept))
+                inbox.forget, inbox.fresh = [], {}
 
     def _said(self) -> None:
         """A frame says c: it must be saved before."""
@@ -240,7 +271,7 @@ class Session:
         self._c_dirty = True
 
     def _send_data(self, number: int, entry: OutEntry) -> None:
-        entry.linked = True
+        self.outbox.tx = max(self.outbox.tx, number)
         self._sent_data = True
         self._journal.send(Data(self._epoch, number, entry.c, entry.to, entry.body))
         self.live.stir(self.now)

@@ -7,12 +7,12 @@ same facts as records. What must be durable before what: overview section 7.
     NewIncarnation                  its first HELLO
     Queued                          its DATA, and before `submit`'s caller is told
     Welcomed                        ACK(e, at)
-    Acked                           the ACK, PING or HELLO that says it, and before `ack` returns
+    Acked                           the ACK, PING, HELLO or SEEN that says it, and before `ack` returns
     LateAck                         before `ack` returns
-    OutboxTrimmed                   nothing: lazy
-    OutboxDropped                   the Acked that covers the own message (it rides in the same Save at the latest)
+    OutboxTrimmed                   the Acked that covers an own message of its range (the same Save at the latest)
     Told                            nothing: without it a notice is told again
     Epoch                           the HELLO that says it (a late HELLO of an earlier life would pass for a newer one)
+    Stations                        nothing: without it the list of before is used
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from roamcast.middleware.rows import MessageId
+
+Station = tuple[str, int, str, bytes]
+"""(id, slot, endpoint, CURVE public key Z85), as in WELCOME."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -71,13 +74,6 @@ class OutboxTrimmed:
 
 
 @dataclass(slots=True, frozen=True)
-class OutboxDropped:
-    """The own message `number` came back, so it is stored."""
-
-    number: int
-
-
-@dataclass(slots=True, frozen=True)
 class Welcomed:
     """Session `le` is open at station `last`; positions start at `c`; own messages up to `lastseq` are stored."""
 
@@ -98,6 +94,8 @@ class Acked:
     le: int
     c: int
     forget: tuple[MessageId, ...] = ()
+    seen: tuple[tuple[int, int], ...] = ()
+    """(slot, n) that changed: of that slot's messages to this host all up to n are acknowledged, or were not owed."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -113,7 +111,14 @@ class Told:
     """The application has every Discontinuity and StateLost so far."""
 
 
-Fact = Checkpoint | NewIncarnation | Epoch | Queued | OutboxTrimmed | OutboxDropped | Welcomed | Acked | LateAck | Told
+@dataclass(slots=True, frozen=True)
+class Stations:
+    """The stations that serve hosts now, in place of all that was known."""
+
+    stations: tuple[Station, ...]
+
+
+Fact = Checkpoint | NewIncarnation | Epoch | Queued | OutboxTrimmed | Welcomed | Acked | LateAck | Told | Stations
 
 
 _FACTS: Final[tuple[type[Any], ...]] = (
@@ -122,11 +127,11 @@ _FACTS: Final[tuple[type[Any], ...]] = (
     Epoch,
     Queued,
     OutboxTrimmed,
-    OutboxDropped,
     Welcomed,
     Acked,
     LateAck,
     Told,
+    Stations,
 )
 """A fact's tag on disk is its index here: append only."""
 
@@ -143,8 +148,10 @@ def from_plain(plain: Any) -> Fact:
     """The fact of `to_plain`, its tuples perhaps lists. Raises TypeError, ValueError or IndexError for other things."""
     tag, *values = plain
     if _FACTS[tag] is Acked:
-        le, c, forget = values
-        return Acked(le, c, tuple((slot, n) for slot, n in forget))
+        le, c, forget, seen = values
+        return Acked(le, c, tuple((slot, n) for slot, n in forget), tuple((slot, n) for slot, n in seen))
+    if _FACTS[tag] is Stations:
+        return Stations(tuple((id_, slot, endpoint, key) for id_, slot, endpoint, key in values[0]))
     fact: Fact = _FACTS[tag](*values)
     return fact
 
@@ -166,13 +173,18 @@ class AgentImage:
     """Own number -> (addressee or None, body), ascending."""
     late: dict[MessageId, None] = field(default_factory=dict)
     """Late acknowledgements, oldest first."""
+    seen: dict[int, int] = field(default_factory=dict)
+    """Slot -> n, see Acked."""
+    stations: tuple[Station, ...] = ()
+    """The newest list that a station told; () = none yet."""
 
     def apply(self, fact: Fact) -> None:
         """Apply one fact."""
         match fact:
-            case Acked(le, c, forget):
+            case Acked(le, c, forget, seen):
                 if le == self.le:
                     self.c = c
+                self.seen.update(seen)
                 for message_id in forget:
                     self.late.pop(message_id, None)
             case Queued(number, to, body):
@@ -180,8 +192,6 @@ class AgentImage:
                 self.highest = max(self.highest, number)
             case OutboxTrimmed(upto):
                 self._trim(upto)
-            case OutboxDropped(number):
-                self.outbox.pop(number, None)
             case LateAck(slot, n):
                 self.late[slot, n] = None
             case Welcomed(last, le, c, gap, lastseq, lost):
@@ -194,20 +204,23 @@ class AgentImage:
                 self.epoch = max(self.epoch, e)
             case Told():
                 self.gap = self.lost = False
+            case Stations(stations):
+                self.stations = stations
             case NewIncarnation(incarnation, last, lost):
                 self.incarnation, self.last, self.le, self.c, self.highest = incarnation, last, 0, 0, 0
                 self.lost = self.lost or lost
-                self.outbox = {}
+                self.outbox, self.seen = {}, {}
             case Checkpoint():
                 self.incarnation, self.epoch, self.last = fact.incarnation, fact.epoch, fact.last
                 self.le, self.c, self.highest, self.gap, self.lost = fact.le, fact.c, fact.highest, fact.gap, fact.lost
-                self.outbox, self.late = {}, {}
+                self.outbox, self.late, self.seen, self.stations = {}, {}, {}, ()
 
     def snapshot(self) -> tuple[Fact, ...]:
         """Facts that make a new image equal to this one."""
         head = Checkpoint(self.incarnation, self.epoch, self.last, self.le, self.c, self.highest, self.gap, self.lost)
         queued = tuple(Queued(number, to, body) for number, (to, body) in self.outbox.items())
-        return (head, *queued, *(LateAck(slot, n) for slot, n in self.late))
+        late = tuple(LateAck(slot, n) for slot, n in self.late)
+        return (head, *queued, *late, Acked(self.le, self.c, (), tuple(self.seen.items())), Stations(self.stations))
 
     def _trim(self, upto: int) -> None:
         while self.outbox and (first := next(iter(self.outbox))) <= upto:

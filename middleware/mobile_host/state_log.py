@@ -1,7 +1,8 @@
 """The agent's state as an append-only log of small checksummed records, kept in a store that is passed in.
 
 A record is one `Save`, whole or not at all: length (4 bytes), checksum (4 bytes), array of facts [tag, fields ...].
-A lone acknowledgement, by far the most frequent one, has a form of its own: top bit of the length, then le and c.
+A lone acknowledgement, by far the most frequent one, has a form of its own: top bit of the length, then le and c, then
+slot and n of what it has seen.
 What a crash tore off the end is cut at the next open. The log is compacted at open and when it has grown to 1 MiB.
 
 A store has `load() -> bytes`, all that was appended, in order, empty at first, and `append(bytes)`, which keeps more,
@@ -21,6 +22,7 @@ from roamcast.middleware.mobile_host.state import Acked, AgentImage, Fact, from_
 COMPACT_BYTES: Final = 1 << 20
 _HEAD: Final = struct.Struct(">II")
 _ACKED: Final = struct.Struct(">qq")
+_SEEN: Final = struct.Struct(">Hq")
 _IS_ACKED: Final = 1 << 31
 
 
@@ -88,8 +90,8 @@ class StateLog:
 
     def _record(self, facts: tuple[Fact, ...]) -> bytes:
         match facts:
-            case (Acked(le, c, ()),):
-                payload, form = _ACKED.pack(le, c), _IS_ACKED
+            case (Acked(le, c, (), seen),):
+                payload, form = _ACKED.pack(le, c) + b"".join(_SEEN.pack(slot, n) for slot, n in seen), _IS_ACKED
             case _:
                 payload, form = self._encode([to_plain(fact) for fact in facts]), 0
         return _HEAD.pack(len(payload) | form, self._checksum(payload)) + payload
@@ -105,7 +107,8 @@ class StateLog:
                 break
             try:
                 if length & _IS_ACKED:
-                    image.apply(Acked(*_ACKED.unpack(payload)))
+                    le, c = _ACKED.unpack_from(payload)
+                    image.apply(Acked(le, c, (), tuple(_SEEN.iter_unpack(payload[_ACKED.size :]))))
                 else:
                     for plain in self._decode(payload):
                         image.apply(from_plain(plain))

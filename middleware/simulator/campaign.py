@@ -7,9 +7,21 @@ import signal
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from roamcast.middleware.simulator.run import Result, run
+from roamcast.middleware.simulator import scenario as stations
+from roamcast.middleware.simulator.lan.keys_options import draw_keys
+from roamcast.middleware.simulator.lan.keys_run import run_keys
+from roamcast.middleware.simulator.run import Drawn, Result, run
+
+LAN = "lan"
+"""The LAN update layer alone; all other scenarios are of stations and hosts."""
+SCENARIOS = (*stations.SCENARIOS, LAN)
 
 Job = tuple[str, int, frozenset[str], Mapping[str, Any]]
+
+
+def draw(scenario: str, seed: int, overrides: Mapping[str, Any]) -> Drawn:
+    """The options of a seed. Raises ValueError for an unknown scenario or option."""
+    return draw_keys(seed, overrides) if scenario == LAN else stations.draw(scenario, seed, overrides)
 
 
 def campaign(
@@ -30,6 +42,8 @@ def campaign(
 
 def _one(job: Job) -> Result:
     scenario, seed, mutants, overrides = job
+    if scenario == LAN:
+        return run_keys(seed, mutants, overrides)
     return run(scenario, seed, mutants, overrides)
 
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from roamcast.middleware.simulator.world import Event
+
+if TYPE_CHECKING:
+    from roamcast.middleware.simulator.losses import Losses
 
 
 class Violation(Exception):
@@ -42,6 +46,8 @@ class Sent:
     refused: bool = False
     refused_by: object = None
     unknown: bool = False
+    lost: bool = False
+    """Its sender was told that no station has it."""
     forgotten: bool = False
     """Its sender's process has ended since: nobody holds its receipt any more."""
 
@@ -68,6 +74,8 @@ class Life:
     """Acknowledged by older identities: need not come again."""
     first: bool = True
     """The identity that was enrolled."""
+    gap_told: int = 0
+    """When it was last told of one."""
     joining: bool = False
     """Told of a gap as a new identity: a member from some moment before the next sign of it."""
 
@@ -75,7 +83,7 @@ class Life:
 class Judge:
     """Feed it events by `observe`; it raises Violation at the first broken promise."""
 
-    def __init__(self, gaps_allowed: bool) -> None:
+    def __init__(self, gaps_allowed: bool, losses: Losses | None = None) -> None:
         self.messages: list[Sent] = []
         self.by_label: dict[str, Sent] = {}
         self.lives: list[Life] = []
@@ -85,6 +93,7 @@ class Judge:
         self._streams: list[list[Sent | None]] = []
         self._settled: dict[str, int] = {}
         self._gaps_allowed = gaps_allowed
+        self._losses = losses
         self._rules: dict[str, Callable[..., None]] = {
             "member": self._member,
             "identity": self._identity,
@@ -204,7 +213,7 @@ class Judge:
             if start < count:
                 for before in self._streams[sender][start:count]:
                     if before is not None and before.label not in life.given and before.to in (None, life.host):
-                        if self._owed(before, life):
+                        if self._owed(before, life) and not self._gone(before):
                             self._out_of_order(life, before, message)
                         life.skipped[before.label] = message.label
                 passed[sender] = count
@@ -214,6 +223,15 @@ class Judge:
         if message.label in life.inherited or message.time < life.excused_before or life.joining:
             return False
         return message.to is None or (message.to == life.host and message.known is True)
+
+    def _gone(self, message: Sent) -> bool:
+        """Whether nobody has it any more, since a station was lost."""
+        if message.lost or (message.unknown and not message.stored and not message.given_to_any):
+            return True
+        if self._losses is None:
+            return False
+        untold = message.forgotten and not message.given_to_any and self._losses.may_have_gap(message.host)
+        return untold or self._losses.gone(message.label)
 
     def _refused(self, time: int, host: str, label: str, reference: object) -> None:
         """May be told again (a receipt has no acknowledgement), but of the same row `reference` of the system."""
@@ -233,10 +251,11 @@ class Judge:
 
     def _gap(self, time: int, host: str) -> None:
         life = self.current[host]
-        if not self._gaps_allowed and life.first and host not in self.gone:
+        excused = self._losses is not None and self._losses.may_have_gap(host)
+        if not self._gaps_allowed and life.first and host not in self.gone and not excused:
             told = f"{host} was told of a gap at {time} us"
             raise Violation("gap without cause", [told, "nothing can expire in this run"])
-        life.excused_before = time
+        life.excused_before = life.gap_told = time
         life.joining = not life.first
 
     def _joined(self, life: Life, time: int) -> None:
@@ -257,6 +276,15 @@ class Judge:
             self._joined(self.current[host], time)
         elif what == "unknown":
             message.unknown = True
+        elif what == "lost":
+            if self._losses is not None and self._losses.copied and message.stored:
+                raise Violation(
+                    "acknowledged and lost", [f"{host} was told that {label} is stored, then that it is lost"]
+                )
+            holders = [] if self._losses is None else self._losses.holders(label)
+            if holders or self._losses is None:
+                raise Violation("told lost", [f"{host} was told that {label} is lost", f"stations {holders} have it"])
+            message.lost = True
 
     # ---- the end ----
 
@@ -267,7 +295,8 @@ class Judge:
             at = self._settled[host]
             while at < len(self.messages) and self._is_settled(self.messages[at], life, hosts):
                 at += 1
-            self._settled[host] = at
+            if self._losses is None:  # what is gone may still turn up
+                self._settled[host] = at
             if at < len(self.messages):
                 return host, self.messages[at].label
         return None
@@ -278,20 +307,23 @@ class Judge:
         same = self.lives[message.sender] is self.current[message.host]
         mine = same and message.host in hosts and not message.unknown
         mail = message.to is not None and message.host == life.host and not message.forgotten
-        if mail and mine and message.time >= life.excused_before:
+        if mail and mine and message.time >= life.excused_before and not message.lost:
             if message.known is False:
                 return message.refused
             settled = message.refused or message.given_to_any
             if message.known is None and message.to in self.current and not self._gaps_allowed:
-                return settled or message.to not in hosts or not self.current[message.to].first
+                life_there = self.current[message.to]
+                missed = not life_there.first or message.time < life_there.gap_told
+                return settled or message.to not in hosts or missed
         certain = message.stored or message.given_to_any or mine
-        return not (certain and self._owed(message, life))
+        return not (certain and self._owed(message, life)) or self._gone(message)
 
     def finish(self, hosts: Sequence[str]) -> None:
         """Demand that everything owed to `hosts` (those that came back) has arrived."""
         self._settled = dict.fromkeys(self._settled, 0)
         found = self.missing(hosts)
         if found is None:
+            self._told_of_losses(hosts)
             return
         host, label = found
         message = self.by_label[label]
@@ -308,6 +340,14 @@ class Judge:
                 f"{host} {state}",
             ],
         )
+
+    def _told_of_losses(self, hosts: Sequence[str]) -> None:
+        """Who sent what is gone, and still holds its receipt, must have been told."""
+        for message in self.messages:
+            ours = self.lives[message.sender] is self.current[message.host] and message.host in hosts
+            if message.stored and ours and not message.forgotten and not message.lost and self._gone(message):
+                told = f"{message.host} was told that {message.label} is stored, and not that it is lost"
+                raise Violation("loss not told", [told, "only a lost station had it"])
 
     def _out_of_order(self, life: Life, first: Sent, second: Sent) -> None:
         chain = self.chain(first, second)

@@ -1,5 +1,7 @@
 """`roamcast-simulate`: run seeds, print what they drew, their digests, and for a failure how to see it again.
 
+`roamcast-simulate study NAME` measures something over many seeds instead: a table, and a chart in a file.
+
 Exit codes: 0 all promises kept, 1 a violation was found, 2 wrong use, 3 could not run (interrupted).
 """
 
@@ -8,13 +10,23 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from roamcast.middleware.simulator.campaign import campaign
+from roamcast.middleware.simulator.campaign import SCENARIOS, campaign, draw
+from roamcast.middleware.simulator.lan.study import Finding, study_theorems, study_windows
 from roamcast.middleware.simulator.run import Result
-from roamcast.middleware.simulator.scenario import SCENARIOS, draw
+
+Study = Callable[[range, Callable[[str], None]], Finding]
+"""Of seeds; the second argument hears of the progress."""
+
+STUDIES: dict[str, tuple[Study, str]] = {
+    "lan": (study_windows, "how briefly nodes of a LAN may run together before updates come late (paper 004)"),
+    "lan-theorems": (study_theorems, "whether the theorems of paper 004 hold, and how near runs come to them"),
+}
+"""Name -> (the study, what it measures)."""
 
 
 class _Stopped(BaseException):
@@ -30,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         draw(chosen.scenario, chosen.seed, overrides)
         if chosen.count < 1 or chosen.jobs < 1:
             raise ValueError("--count and --jobs are at least 1")
+        if chosen.command == "study" and chosen.seeds < 1:
+            raise ValueError("--seeds is at least 1")
     except SystemExit as stop:
         return 0 if stop.code == 0 else 2
     except ValueError as error:
@@ -37,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        return _run(chosen, overrides)
+        return _study(chosen) if chosen.command == "study" else _run(chosen, overrides)
     except _Stopped:
         print("roamcast-simulate: stopped", file=sys.stderr)
         return 3
@@ -57,6 +71,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="override one drawn option")
     parser.add_argument("--quiet", action="store_true", help="no banner and no digest of runs that pass")
+    commands = parser.add_subparsers(dest="command", metavar="study NAME")
+    study = commands.add_parser("study", help=f"measure over many seeds: {', '.join(STUDIES)}")
+    listing = "; ".join(f"{name}: {what}" for name, (_, what) in STUDIES.items())
+    study.add_argument("name", choices=STUDIES, metavar="NAME", help=listing)
+    study.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where NAME.svg goes (default: here)")
+    study.add_argument("--seeds", type=int, default=300, metavar="N", help="seeds 1 .. N, default 300")
     return parser
 
 
@@ -92,6 +112,17 @@ def _run(chosen: argparse.Namespace, overrides: dict[str, Any]) -> int:
     words = " ".join(f"{name}={count}" for name, count in totals.items())
     print(f"{chosen.scenario}: {chosen.count} seeds from {chosen.seed}, {failures} failed; {words}", flush=True)
     return 1 if failures else 0
+
+
+def _study(chosen: argparse.Namespace) -> int:
+    """The table on stdout, the chart in a file, progress on stderr."""
+    study, _ = STUDIES[chosen.name]
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    finding = study(range(1, chosen.seeds + 1), lambda line: print(line, file=sys.stderr, flush=True))
+    path = chosen.out / f"{chosen.name}.svg"
+    path.write_text(finding.chart, encoding="utf-8")
+    print(f"{finding.table}\nchart: {path}", flush=True)
+    return 1 if finding.broken else 0
 
 
 def _explain(result: Result, overrides: Sequence[str]) -> None:

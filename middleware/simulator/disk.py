@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Generic, TypeVar
 
+from roamcast.middleware.lan_update.records import LanImage
+from roamcast.middleware.membership.invitations import InvitationImage
 from roamcast.middleware.writes import DurableState
 
 State = TypeVar("State")
@@ -140,6 +142,12 @@ def apply_writes(state: DurableState, writes: tuple[Any, ...]) -> None:
     state.apply(writes)
 
 
+def copy_lan(image: LanImage) -> LanImage:
+    """A copy that shares only immutable parts."""
+    history = {key: dict(lines) for key, lines in image.history.items()}
+    return LanImage(dict(image.entries), image.alive, list(image.found), history)
+
+
 def copy_state(state: DurableState) -> DurableState:
     """A copy that shares only immutable parts."""
     return DurableState(
@@ -152,4 +160,9 @@ def copy_state(state: DurableState) -> DurableState:
         spools={key: list(entries) for key, entries in state.spools.items()},
         items=dict(state.items),
         hosts=dict(state.hosts),
+        held=dict(state.held),
+        view=state.view,
+        reserved=dict(state.reserved),
+        invitations=InvitationImage(dict(state.invitations.invitations)),
+        lan=copy_lan(state.lan),
     )

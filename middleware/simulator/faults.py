@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from roamcast.middleware.errors import LocalProtocolError
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.simulator.scenario import Options, stream
 
@@ -40,6 +42,9 @@ class Adversary:
         self._repeat("wipes", options.wipes_count, self._wipe)
         self._repeat("leaves", options.leaves_count, self._leave)
         self._repeat("enrolments", options.late_hosts, self._enrol)
+        self._repeat("joins", options.added_count, self._sim.operators.join)
+        self._repeat("retirements", options.retired_count, self._sim.operators.retire)
+        self._repeat("losses", options.lost_count, self._sim.operators.lose)
 
     def _repeat(self, name: str, count: int, action: Callable[[Random], None]) -> None:
         """`action` about `count` times in the phase, at random moments."""
@@ -159,4 +164,8 @@ class Adversary:
 
 
 def _mover(slot: int) -> Callable[[AgentCore], None]:
-    return lambda core: core.move(slot)
+    def call(core: AgentCore) -> None:
+        with suppress(LocalProtocolError):  # a station that the host has not heard of
+            core.move(slot)
+
+    return call

@@ -88,6 +88,7 @@ class HostNode:
         self._trace = trace
         self._radio = radio
         self._stations = stations
+        self._enrolled = tuple((f"s{slot}", slot, "", b"") for slot in stations)
         self._settings = settings
         self._rng = rng
         self._mutants = mutants
@@ -117,7 +118,7 @@ class HostNode:
         self.kill_in = None
         self._trace.tell("born", self.name)
         self.core = AgentCore(
-            name=self.name, stations=tuple(self._stations), enrolled_at=self.home, image=self.disk.load(),
+            name=self.name, stations=self._enrolled, enrolled_at=self.home, image=self.disk.load(),
             settings=self._settings, rng=Random(self._rng.random()), mutants=self._mutants,
         )  # fmt: skip
         self.act(AgentCore.start)
@@ -143,6 +144,15 @@ class HostNode:
         self.disk.reset(AgentImage())
         self._labels = {}
         self._trace.tell("identity", self.name, "wiped")
+
+    def known_stations(self) -> set[int]:
+        """Slots of all stations that the agent would call."""
+        return {slot for _, slot, _, _ in (*self._enrolled, *self.disk.state.stations)}
+
+    def provision(self, stations: tuple[tuple[str, int, str, bytes], ...]) -> None:
+        """The operator gives it a credential with other stations; its state stays."""
+        self.kill()
+        self._enrolled = stations
 
     def leave(self) -> None:
         """The application ends the membership, and says so again after each restart."""
@@ -301,7 +311,8 @@ class HostNode:
     # ---- effects ----
 
     def _perform(self, effects: list[AgentEffect], done: list[Callable[[], None]]) -> None:
-        done = self._identity(effects) + done
+        renewed = self._identity(effects)
+        done = renewed + done
         if not any(isinstance(effect, Save) for effect in effects):
             self._durable(done)
         for effect in effects:
@@ -327,7 +338,7 @@ class HostNode:
                 case Receipt(number, state, message_id):
                     if state == "refused":
                         self._trace.tell("refused", self.name, self._labels[number], message_id)
-                    elif state == "stored":
+                    elif state in ("stored", "lost") or (state == "unknown" and not renewed):
                         self._trace.tell("receipt", self.name, self._labels[number], state)
                 case Report(event):
                     self._trace.note("report", self.name, event)

@@ -10,7 +10,7 @@ from typing import Protocol
 from roamcast.middleware.host_frames import DownFrame, UpFrame
 from roamcast.middleware.rows import Row
 from roamcast.middleware.simulator.world import Trace, World
-from roamcast.middleware.station_frames import DataBatch, PeerFrame, SpoolPart
+from roamcast.middleware.station_frames import AdoptPart, DataBatch, PeerFrame, Snapshot, SpoolPart
 
 
 @dataclass(slots=True)
@@ -262,8 +262,8 @@ class WiredNet:
             self._world.after(delay, self._arrive, source, target, frame)
 
     def _arrive(self, source: int, target: int, frame: PeerFrame) -> None:
-        station = self.stations[target]
-        if station.up:
+        station = self.stations.get(target)
+        if station is not None and station.up:
             station.hear_peer(source, frame)
 
 
@@ -275,6 +275,11 @@ def on_the_wire(frame: PeerFrame, load: Callable[[int, int], bytes]) -> PeerFram
         case SpoolPart(mh, e, i, k, entries) if any(entry.item is None for entry in entries):
             filled = [entry if entry.item else replace(entry, item=load(entry.slot, entry.n)) for entry in entries]
             return SpoolPart(mh, e, i, k, tuple(filled))
+        case AdoptPart(entries=entries):
+            there = [(p, one if one.item else replace(one, item=load(one.slot, one.n))) for p, one in entries]
+            return replace(frame, entries=tuple(there))
+        case Snapshot(rows=placed):
+            return replace(frame, rows=tuple((position, copy_row(row, load)) for position, row in placed))
         case _:
             return frame
 

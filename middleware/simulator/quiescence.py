@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from roamcast.middleware.simulator.host_node import HostNode
     from roamcast.middleware.simulator.run import Simulation
 
-QUESTIONS = ("Query", "Probe", "NoRec", "Cancel", "Spooled", "Expire", "XAck", "Accept", "Released")
+QUESTIONS = ("Query", "Probe", "NoRec", "Cancel", "Spooled", "Expire", "XAck", "Accept", "Released", "GroupQuery")
 """Custody frames that a host which vanished in mid-handoff may still cause, ever more rarely."""
 
 
 def undrained(simulation: Simulation) -> list[str]:
     """Rows that a station still holds: none may stay for a host that is away, since it has its spool."""
     left = []
-    for slot, station in simulation.stations.items():
+    for slot in simulation.slots:
+        station = simulation.stations[slot]
         station.disk.sync()
         rows = station.disk.state.rows
         if rows:
@@ -32,8 +33,9 @@ def undrained(simulation: Simulation) -> list[str]:
 
 def unsettled(simulation: Simulation, living: Sequence[HostNode]) -> list[str]:
     """Spools not yet acknowledged, and hosts without exactly one open, unlinked custody record."""
-    left = []
-    for slot, station in simulation.stations.items():
+    left = simulation.operators.unfinished()
+    for slot in simulation.slots:
+        station = simulation.stations[slot]
         station.disk.sync()
         state = station.disk.state
         spooled = [key for key, entries in state.spools.items() if entries and _lives(key[0], living)]
@@ -50,8 +52,8 @@ def _custody(simulation: Simulation, host: HostNode) -> list[str]:
     incarnation = host.disk.state.incarnation
     records = [
         (slot, record)
-        for slot, station in simulation.stations.items()
-        for record in station.disk.state.records.values()
+        for slot in simulation.slots
+        for record in simulation.stations[slot].disk.state.records.values()
         if record.mh[0] == host.number and record.state != "tomb" and not _never_joined(record, incarnation)
     ]
     if len(records) == 1:
@@ -79,7 +81,8 @@ class Meter:
         self._since = simulation.world.now
         self._claims = dict.fromkeys(simulation.slots, 0)
         self._noise: list[str] = []
-        vanished = any(host.vanished for host in simulation.hosts)
+        lost = bool(simulation.operators.lost)  # and with it, perhaps, a LEAVE
+        vanished = any(host.vanished or (lost and host.left) for host in simulation.hosts)
         self._excused = QUESTIONS if vanished or simulation.options.expiry else ()
         simulation.wired.tap = self._wired
         simulation.radio.tap = self._radio

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from roamcast.middleware.membership.view import View
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.state import AgentImage
 from roamcast.middleware.settings import MS, SECOND
@@ -14,9 +15,12 @@ from roamcast.middleware.simulator.disk import Disk, apply_writes, copy_state, d
 from roamcast.middleware.simulator.faults import Adversary
 from roamcast.middleware.simulator.host_node import Habits, HostNode, apply_facts, copy_image
 from roamcast.middleware.simulator.links import RadioNet, WiredNet
+from roamcast.middleware.simulator.losses import Losses
+from roamcast.middleware.simulator.operators import Operators
 from roamcast.middleware.simulator.quiescence import Meter, undrained, unsettled
 from roamcast.middleware.simulator.scenario import Options, draw, stream
-from roamcast.middleware.simulator.station_node import StationFaults, StationNode
+from roamcast.middleware.simulator.station_faults import StationFaults
+from roamcast.middleware.simulator.station_node import StationNode
 from roamcast.middleware.simulator.world import Trace, World
 from roamcast.middleware.writes import DurableState
 
@@ -31,13 +35,36 @@ STEP = 100 * MS
 """Virtual time between two looks at whether a phase has reached its end."""
 
 
+class Drawn(Protocol):
+    """What a seed has drawn."""
+
+    def banner(self) -> str:
+        """All of it on one line."""
+
+
+class Playable(Protocol):
+    """The world of one seed."""
+
+    trace: Trace
+
+    @property
+    def options(self) -> Drawn:
+        """What was drawn."""
+
+    def run(self) -> None:
+        """All of it. Raises Violation."""
+
+    def counts(self) -> dict[str, int]:
+        """What the run did, for the campaign's table."""
+
+
 @dataclass(slots=True)
 class Result:
     """What came of one seed."""
 
     scenario: str
     seed: int
-    options: Options
+    options: Drawn
     sha256: str
     counts: dict[str, int]
     rule: str = ""
@@ -53,9 +80,10 @@ class Simulation:
         self.options = options
         self.world = World()
         expiring = bool(options.expiry or options.spool_bytes_max)
-        self.judge = Judge(gaps_allowed=expiring)
+        self.judge = Judge(gaps_allowed=expiring, losses=Losses(self) if options.lost_count else None)
         self.trace = Trace(self.world, self.judge.observe)
-        self.slots = tuple(range(1, options.stations + 1))
+        self.ended: dict[int, int] = {}
+        """Stations that the configuration calls ended -> heir; 0: lost."""
         self.stations: dict[int, StationNode] = {}
         self.hosts: list[HostNode] = []
         self._seed = seed
@@ -67,14 +95,51 @@ class Simulation:
         model = options.link_model()
         self.radio = RadioNet(self.world, self.trace, model, stream(seed, "radio"))
         self.wired = WiredNet(self.world, model, stream(seed, "wired"), self.stations)
-        faults = disk_faults(sorted(mutants), "station")
-        for slot in self.slots:
-            rng = stream(seed, f"station {slot}")
-            disk = Disk(DurableState(), apply_writes, copy_state, stream(seed, f"disk {slot}"), faults)
-            self.stations[slot] = StationNode(
-                self.world, self.trace, self.radio, self.wired, slot, self.slots, options.settings(), disk,
-                StationFaults(), rng, rng.randint(-options.skew, options.skew), mutants,
-            )  # fmt: skip
+        founders = tuple(range(1, options.stations + 1))
+        for slot in founders:
+            self.stations[slot] = self._station(slot, founders, DurableState())
+        self.operators = Operators(self, seed)
+        for station in self.stations.values():
+            station.told = self.operators.effect
+        self.publish()
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Stations that have not ended."""
+        return tuple(slot for slot, node in self.stations.items() if not node.ended and slot not in self.ended)
+
+    def _station(self, slot: int, founders: tuple[int, ...], state: DurableState) -> StationNode:
+        rng = stream(self._seed, f"station {slot}")
+        faults = disk_faults(sorted(self._mutants), "station")
+        disk = Disk(state, apply_writes, copy_state, stream(self._seed, f"disk {slot}"), faults)
+        options = self.options
+        return StationNode(
+            self.world, self.trace, self.radio, self.wired, slot, founders, options.settings(), disk,
+            StationFaults(), rng, rng.randint(-options.skew, options.skew), self._mutants,
+        )  # fmt: skip
+
+    def add_station(self, slot: int, sponsor: int) -> None:
+        """A newcomer whose JOIN was answered starts for the first time."""
+        if slot in self.stations:
+            raise Violation("slot given twice", [f"station {sponsor} lets another one in as {slot}"])
+        view = View((*sorted((sponsor, slot)),), serving=False, sponsor=sponsor)
+        node = self.stations[slot] = self._station(slot, (), DurableState(view=view))
+        node.told, node.known = self.operators.effect, {host.number: host.name for host in self.hosts}
+        node.faults = self._faults()
+        for ended, heir in self.ended.items():
+            node.order("close_station", ended, heir)
+        self.trace.note("joins", slot, sponsor)
+        node.start()
+        self.publish()
+
+    def publish(self) -> None:
+        """The configuration's list of stations, which hosts are told."""
+        for station in self.stations.values():
+            station.order("set_stations", self.listed())
+
+    def listed(self) -> tuple[tuple[str, int, str, bytes], ...]:
+        """The stations that have not ended, as hosts are told."""
+        return tuple((f"s{slot}", slot, "", b"") for slot in self.slots)
 
     # ---- people ----
 
@@ -101,7 +166,7 @@ class Simulation:
         def done() -> None:
             self.trace.tell("member", name)
             self.hosts.append(host)
-            for other in self.slots:
+            for other in self.stations:
                 if other != slot:
                     self.world.after(rng.randint(0, import_delay), self.stations[other].learn, number, name)
             self.world.after(rng.randint(0, import_delay), self._first_start, host)
@@ -129,11 +194,7 @@ class Simulation:
         adversary = Adversary(self, self._seed, self.options)
         options = self.options
         for station in self.stations.values():
-            station.faults = StationFaults(
-                one_by_one=options.one_by_one, crash_per_effect=options.crash_per_effect,
-                full_per_write=options.full_per_write, tick_spacing=options.claims_tick // 4,
-                down_time=(0, options.duration // 4),
-            )  # fmt: skip
+            station.faults = self._faults()
         for host in self.hosts:
             host.habits.kill_per_effect = options.kill_per_effect
         adversary.begin()
@@ -141,6 +202,16 @@ class Simulation:
         self._heal()
         self._away()
         self._return()
+
+    def _faults(self) -> StationFaults:
+        options = self.options
+        if self.calm:
+            return StationFaults(options.one_by_one, tick_spacing=options.claims_tick // 4)
+        return StationFaults(
+            one_by_one=options.one_by_one, crash_per_effect=options.crash_per_effect,
+            full_per_write=options.full_per_write, tick_spacing=options.claims_tick // 4,
+            down_time=(0, options.duration // 4),
+        )  # fmt: skip
 
     def _advance(self, duration: int) -> None:
         if not self.world.run_until(self.world.now + duration, EVENTS_MAX):
@@ -173,12 +244,17 @@ class Simulation:
         model.queue_max = 1_000
         self.wired.heal()
         for station in self.stations.values():
-            station.faults = StationFaults(self.options.one_by_one, tick_spacing=self.options.claims_tick // 4)
+            station.faults = self._faults()
             station.crash_in = None
+            if station.ended:
+                continue
             if station.up:
                 station.thaw()
             else:
                 station.start()
+        if self.options.release:
+            self.operators.release()
+        self.operators.remind()
         self.trace.note("healed")
 
     def _away(self) -> None:
@@ -197,8 +273,11 @@ class Simulation:
             host = rng.choice(self.hosts)
             host.kill()
             host.vanished = True
-        self._wait("logs do not drain", AWAY_MAX, lambda: undrained(self))
-        if options.restart_empty:
+        guarded = bool(self.operators.lost) and not options.release
+        self._wait(
+            "logs do not drain", AWAY_MAX, lambda: self.operators.unfinished() or (not guarded and undrained(self))
+        )
+        if options.restart_empty and not guarded:
             station = self.stations[rng.choice(self.slots)]
             station.crash()
             station.start()
@@ -206,6 +285,8 @@ class Simulation:
 
     def _bring_back(self, host: HostNode) -> None:
         host.set_radio(True)
+        if not host.known_stations() & set(self.slots):  # all that it knew have ended while it was away
+            host.provision(self.listed())
         if host.core is None:
             host.start()
         else:
@@ -221,7 +302,10 @@ class Simulation:
 
         def waiting() -> list[str]:
             missing = self.judge.missing(names)
-            return ["{} waits for {}".format(*missing)] if missing else undrained(self) or unsettled(self, living)
+            if missing:
+                return ["{} waits for {}".format(*missing)]
+            self.operators.release()
+            return undrained(self) or unsettled(self, living)
 
         try:
             self._wait("no rest", RETURN_MAX, waiting)
@@ -270,8 +354,11 @@ def run(
 
     Raises ValueError for an unknown scenario or option. Whatever the cores raise is a broken promise, not an error.
     """
-    options = draw(scenario, seed, overrides)
-    simulation = Simulation(seed, options, mutants)
+    return play(scenario, seed, Simulation(seed, draw(scenario, seed, overrides), mutants))
+
+
+def play(scenario: str, seed: int, simulation: Playable) -> Result:
+    """Run one simulation to its end and judge it."""
     rule, witness = "", []
     try:
         simulation.run()
@@ -281,7 +368,7 @@ def run(
         rule, witness = "exception", _where(error)
     trace = simulation.trace
     tail = trace.tail(40) if rule else []
-    return Result(scenario, seed, options, trace.sha256(), simulation.counts(), rule, witness, tail)
+    return Result(scenario, seed, simulation.options, trace.sha256(), simulation.counts(), rule, witness, tail)
 
 
 def _where(error: Exception) -> list[str]:

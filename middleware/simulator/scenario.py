@@ -14,7 +14,7 @@ from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.settings import DAY, MS, SECOND, Settings
 from roamcast.middleware.simulator.links import LinkModel
 
-SCENARIOS = ("mixed", "few", "long")
+SCENARIOS = ("mixed", "few", "long", "group")
 
 
 def stream(seed: int, name: str) -> Random:
@@ -88,6 +88,18 @@ class Options:
     spool_bytes_max: int
     """0 = no limit."""
     queue_max: int
+    added_count: int
+    """Stations that join."""
+    retired_count: int
+    """Stations that are retired in order."""
+    lost_count: int
+    """Stations that are given up for lost."""
+    lost_alive: bool
+    """... although they live."""
+    release: bool
+    """The hosts of lost stations are not waited for, once the faults have ended."""
+    copies: int
+    """Stations that must have a message before it counts as stored."""
     skew: int
     """Clocks of the stations are up to this far off."""
 
@@ -107,7 +119,8 @@ class Options:
             window_entries=self.window_entries, window_bytes=self.window_bytes, frame_bytes=self.frame_bytes,
             claims_tick=self.claims_tick, nack_timeout=3 * self.claims_tick + 2 * self.wired_delay,
             poll_timeout=6 * self.claims_tick + 2 * self.wired_delay, poll_timeout_max=SECOND,
-            send_window=self.send_window, out_of_order_max=self.out_of_order_max, nack_rows_max=self.nack_rows_max,
+            copies=self.copies, send_window=self.send_window, out_of_order_max=self.out_of_order_max,
+            nack_rows_max=self.nack_rows_max,
             nack_bytes_max=40 * self.nack_rows_max + 60,
             heartbeat=SECOND, down_after=3 * SECOND,
             spool_grace=self.spool_grace, spool_behind_rows=self.spool_behind_rows,
@@ -117,7 +130,8 @@ class Options:
             handoff_retry=self.handoff_retry, handoff_retry_max=max(self.handoff_retry, 500 * MS),
             custody_retry=2 * self.handoff_retry, custody_retry_max=2 * SECOND,
             spool_part_bytes=self.spool_part_bytes, spool_parts_per_answer=1 + self.spool_part_bytes % 4,
-            wait_interval=300 * MS, attach_interval=5 * MS, attach_burst=20, silence_slack=500 * MS,
+            wait_interval=300 * MS, attach_interval=5 * MS, attach_burst=20, takeovers_max=1_000_000,
+            silence_slack=500 * MS,
             clock_settle=200 * MS if self.expiry else 3_600 * SECOND,
         )  # fmt: skip
 
@@ -141,7 +155,7 @@ def draw(scenario: str, seed: int, overrides: Mapping[str, Any] | None = None) -
     """The options of a seed. Raises ValueError for an unknown scenario or option."""
     if scenario not in SCENARIOS:
         raise ValueError(f"no scenario {scenario!r}; there are {', '.join(SCENARIOS)}")
-    drawn = _draw(scenario, seed)
+    drawn = _draw(scenario, seed) | _draw_operators(scenario, seed)
     known = {field.name for field in fields(Options)}
     for name, value in (overrides or {}).items():
         if name not in known:
@@ -151,7 +165,7 @@ def draw(scenario: str, seed: int, overrides: Mapping[str, Any] | None = None) -
 
 
 def _draw(scenario: str, seed: int) -> dict[str, Any]:
-    few, long = scenario == "few", scenario == "long"
+    few, long, group = scenario == "few", scenario == "long", scenario == "group"
 
     def pick(name: str, *choices: Any) -> Any:
         return stream(seed, name).choice(choices)
@@ -163,9 +177,13 @@ def _draw(scenario: str, seed: int) -> dict[str, Any]:
     pace = pick("pace", 500, 2 * MS, 8 * MS, 30 * MS)
     duration = min(max(messages * pace, 200 * MS), 20 * SECOND if long else 3 * SECOND)
     effort = 4 if long else 1
-    expiry = pick("expiry", 0, 0, 0, 0, 0, 0, 50 * MS, 300 * MS)
+    expiry = 0 if group else pick("expiry", 0, 0, 0, 0, 0, 0, 50 * MS, 300 * MS)
     return {
-        "stations": between("stations", 2, 4) if few else between("stations", 2, 6),
+        "stations": between("stations", 1, 4)
+        if group
+        else between("stations", 2, 4)
+        if few
+        else between("stations", 2, 6),
         "hosts": between("hosts", 1, 3) if few else between("hosts", 1, 12),
         "late_hosts": pick("late_hosts", 0, 0, 1, 2),
         "messages": messages,
@@ -212,7 +230,22 @@ def _draw(scenario: str, seed: int) -> dict[str, Any]:
         "collect_rows": pick("collect_rows", 3, 20, 1_000),
         "handoff_retry": pick("handoff_retry", 15 * MS, 60 * MS),
         "expiry": expiry,
-        "spool_bytes_max": pick("spool_bytes_max", *[0] * 15, 400),
+        "spool_bytes_max": 0 if group else pick("spool_bytes_max", *[0] * 15, 400),
         "queue_max": pick("queue_max", 3, 1_000, 1_000, 1_000),
         "skew": pick("skew", 0, 50 * MS, 5 * SECOND),
+    }
+
+
+def _draw_operators(scenario: str, seed: int) -> dict[str, Any]:
+    def pick(name: str, *choices: Any) -> Any:
+        return stream(seed, name).choice(choices)
+
+    group = scenario == "group"
+    return {
+        "copies": pick("copies", 1, 1, 2),
+        "added_count": pick("added", 0, 1, 1, 2, 3) if group else 0,
+        "retired_count": pick("retired", 0, 0, 1, 1, 2) if group else 0,
+        "lost_count": pick("lost", 0, 0, 1, 1, 2) if group else 0,
+        "lost_alive": pick("lost_alive", True, False, False),
+        "release": pick("release", True, False),
     }

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -15,18 +12,24 @@ from roamcast.middleware.effects import (
     CloseChannel,
     Deliver,
     Effect,
+    GroupEffect,
+    Halt,
+    HandedOver,
     Notice,
     Persist,
     Reject,
+    Renew,
     SendHost,
     SendPeer,
+    SlotGiven,
 )
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.host_frames import Msg, UpFrame
-from roamcast.middleware.rows import Item, Kind
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.simulator.disk import Disk
+from roamcast.middleware.simulator.items import brief, decode_item, encode_item
 from roamcast.middleware.simulator.links import Connection, RadioNet, WiredNet, on_the_wire
+from roamcast.middleware.simulator.station_faults import Crash, DiskFull, Halted, StationFaults
 from roamcast.middleware.simulator.world import Trace, World
 from roamcast.middleware.station.core import StationCore
 from roamcast.middleware.station_frames import PeerFrame, SpoolPart
@@ -36,52 +39,25 @@ WALL_ZERO = 1_800_000_000_000_000
 """UTC microseconds at virtual time 0."""
 
 
-def encode_item(item: Item) -> bytes:
-    """The simulator's codec of items (version 2 of marshal: equal values give equal bytes)."""
-    fields = (item.slot, item.n, item.sender, item.incarnation32, item.number, int(item.kind), item.body)
-    return marshal.dumps(fields, 2)
-
-
-@lru_cache(maxsize=4096)
-def decode_item(data: bytes) -> Item:
-    """What `encode_item` was given."""
-    slot, n, sender, incarnation32, number, kind, body = marshal.loads(data)
-    return Item(slot, n, sender, incarnation32, number, Kind(kind), body)
-
-
-class _Crash(Exception):
-    """The process dies here."""
-
-
-class _DiskFull(Exception):
-    """The transaction failed."""
-
-
-@dataclass(slots=True)
-class StationFaults:
-    """How a station's driver misbehaves."""
-
-    one_by_one: bool = False
-    """Each Persist is a step of its own, each input a tick of its own; else group commit."""
-    crash_per_effect: float = 0.0
-    full_per_write: float = 0.0
-    """The transaction fails for want of room."""
-    tick_spacing: int = 1_000
-    down_time: tuple[int, int] = (1_000, 200_000)
+def _nobody(node: StationNode, effect: GroupEffect) -> None:
+    """Nobody operates this station."""
 
 
 class StationNode:
     """One station process on its disk."""
 
     def __init__(
-        self, world: World, trace: Trace, radio: RadioNet, wired: WiredNet, slot: int, members: tuple[int, ...],
+        self, world: World, trace: Trace, radio: RadioNet, wired: WiredNet, slot: int, founders: tuple[int, ...],
         settings: Settings, disk: Disk[DurableState], faults: StationFaults, rng: Random, skew: int,
         mutants: frozenset[str],
     ) -> None:  # fmt: skip
         self.slot = slot
-        self.members = members
+        self.founders = founders
         self.life = 0
         self.up = False
+        self.ended = False
+        """It never starts again."""
+        self.told: Callable[[StationNode, GroupEffect], None] = _nobody
         self.crashes = 0
         self.disk = disk
         self.faults = faults
@@ -107,16 +83,22 @@ class StationNode:
         self._channels: dict[Channel, Connection] = {}
         self._full: dict[Channel, None] = {}
         """Channels that took no more in this tick: no later MSG goes to them."""
+        self._renewing = False
         self._enrolling: dict[int, tuple[str, Callable[[], None]]] = {}
+        self._orders: list[tuple[str, tuple[Any, ...]]] = []
+        """What the configuration says: told again after each start."""
 
     # ---- life ----
 
     def start(self) -> None:
         """A start of the process on what its disk holds."""
+        if self.ended:
+            return
         self.life += 1
         self.up = True
+        self._renewing = False
         self._zero = self._world.now - self._rng.randint(0, 1_000_000_000)
-        self._linked = len(self.members) == 1
+        self._linked = False
         self._channels.clear()
         self._inbox.clear()
         self._tick_at = None
@@ -128,21 +110,45 @@ class StationNode:
 
     def _build(self) -> None:
         self.core = StationCore(
-            slot=self.slot, members=self.members, settings=self.settings, image=self.disk.load(),
+            slot=self.slot, founders=self.founders, settings=self.settings, image=self.disk.load(),
             encode_item=encode_item, mutants=self._mutants,
         )  # fmt: skip
         for number, name in self.known.items():
             self.put("learn_host", number, name)
         for number, (name, _) in self._enrolling.items():
             self.put("enrol", number, name)
+        for method, arguments in self._orders:
+            self.put(method, *arguments)
+        self._linked = self._linked or not self.core.ledger.fifo.peers
         if self._linked:
             self.put("set_linked")
+
+    def order(self, method: str, *arguments: Any) -> None:
+        """The configuration says so from now on."""
+        self._orders.append((method, arguments))
+        if self.up:
+            self.put(method, *arguments)
+
+    def serves(self) -> bool:
+        """Whether it takes hosts, as far as its disk says."""
+        view = self.disk.state.view
+        return not self.ended and (view is None or (view.serving and not view.retiring))
+
+    def burn(self) -> None:
+        """The machine and its disk are gone; only the judge still looks at what was on it."""
+        self.disk.sync()
+        self.crash()
+        self.ended = True
 
     def _seek_links(self, life: int) -> None:
         """LINK until one peer has answered."""
         if life != self.life or not self.up or self._linked:
             return
-        for peer in self.members:
+        if self.core is not None and not self.core.ledger.fifo.peers:
+            self._linked = True
+            self.put("set_linked")
+            return
+        for peer in self._wired.stations:
             if peer != self.slot and self._wired.answers(self.slot, peer):
                 self._linked = True
                 self.put("set_linked")
@@ -225,15 +231,26 @@ class StationNode:
         try:
             if self.faults.one_by_one and len(inbox) > 1:
                 for entry in inbox:
-                    self._run([entry])
+                    if not self._renewing:  # what else has come is for the former core: it comes again
+                        self._run([entry])
             else:
                 self._run(inbox)
-        except _Crash:
+        except Crash:
             self.fall()
             return
-        except _DiskFull:
+        except Halted:
+            self.disk.sync()
+            self.crash()
+            self.ended = True
+            return
+        except DiskFull:
             self._trace.note("disk full", self.slot)
             self.disk.sync()  # what was committed before
+            self._build()
+        if self._renewing:
+            self._renewing = False
+            self.disk.sync()
+            self._inbox.clear()
             self._build()
         self._after_tick()
 
@@ -283,15 +300,15 @@ class StationNode:
         if self.crash_in is not None:
             self.crash_in -= 1
             if self.crash_in < 0:
-                raise _Crash
+                raise Crash
         if self.faults.crash_per_effect and self._rng.random() < self.faults.crash_per_effect:
-            raise _Crash
+            raise Crash
 
     # ---- effects ----
 
     def _store(self, writes: list[Any]) -> None:
         if self.faults.full_per_write and self._rng.random() < self.faults.full_per_write:
-            raise _DiskFull
+            raise DiskFull
         self.disk.write(writes)
 
     def _perform(self, effect: Effect) -> None:
@@ -317,9 +334,9 @@ class StationNode:
                 self._send_peer(slot, frame)
             case Broadcast(frame):
                 self.disk.sync()
-                for peer in self.members:
-                    if peer != self.slot:
-                        self._wired.send(self.slot, peer, on_the_wire(frame, self._load))
+                core = self.core
+                for peer in core.ledger.fifo.peers if core is not None else ():
+                    self._wired.send(self.slot, peer, on_the_wire(frame, self._load))
             case CloseChannel(channel):
                 self._channels[channel].dropped = True
             case Reject(_, code, text):
@@ -327,6 +344,15 @@ class StationNode:
                 self._trace.note("reject", self.slot, code, text)
             case Notice(level, event):
                 self._trace.note("notice", self.slot, level, event)
+            case Halt(text):
+                self._trace.note("halt", self.slot, text)
+                self.told(self, effect)
+                raise Halted
+            case Renew():
+                self._trace.note("snapshot complete", self.slot)
+                self._renewing = True
+            case SlotGiven() | HandedOver():
+                self.told(self, effect)
 
     def _send_peer(self, slot: int, frame: PeerFrame) -> None:
         if isinstance(frame, SpoolPart):
@@ -354,13 +380,3 @@ class StationNode:
         item = row.item if row is not None else self.disk.state.items[slot, n].item
         ensure(item is not None, "the store holds no item")
         return item or b""
-
-
-def brief(frame: Any) -> str:
-    """A frame in a word or two."""
-    match frame:
-        case Msg(prev, last, entries):
-            return f"MSG({prev},{last}]x{len(entries)}"
-        case _:
-            shown = [name for name in ("e", "last", "le", "c", "lastseq", "number", "at") if hasattr(frame, name)]
-            return f"{type(frame).__name__}({','.join(f'{name}={getattr(frame, name)}' for name in shown)})"

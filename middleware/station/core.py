@@ -9,22 +9,45 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from roamcast.middleware.custody.admission import Admission
 from roamcast.middleware.custody.asking import Asking
 from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.handoff import Handoff
+from roamcast.middleware.custody.heir import Heir
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.retention import Retention
 from roamcast.middleware.custody.sessions import Sessions
 from roamcast.middleware.custody.uplink import Uplink
-from roamcast.middleware.effects import Channel, Effect, Reject
-from roamcast.middleware.host_frames import UpFrame
+from roamcast.middleware.effects import Channel, Effect, Halt
+from roamcast.middleware.host_frames import Move, Seen, UpFrame
+from roamcast.middleware.lan_update.records import LanAck, LanPacket
+from roamcast.middleware.membership.group import Group
+from roamcast.middleware.membership.reservation import Reservation
+from roamcast.middleware.membership.snapshot import Newcomer, Sponsor
 from roamcast.middleware.rows import CONTROL_KINDS, Item, Kind
 from roamcast.middleware.settings import SECOND, Settings
 from roamcast.middleware.station.status import status
-from roamcast.middleware.station_frames import Claims, DataBatch, Nack, PeerFrame
+from roamcast.middleware.station_frames import (
+    Adopt,
+    Adopted,
+    AdoptPart,
+    Claimed,
+    Claims,
+    CustodyFrame,
+    DataBatch,
+    GroupFrame,
+    GroupQuery,
+    Nack,
+    Noted,
+    PeerFrame,
+    Reserve,
+    Reserved,
+    Snapshot,
+    SnapshotReq,
+)
 from roamcast.middleware.writes import DurableState, PlaceRow, PutRecord, PutRow
 
 WALL_JUMP = 300 * SECOND
@@ -37,17 +60,16 @@ class StationCore:
         self,
         *,
         slot: int,
-        members: Sequence[int],
+        founders: Sequence[int],
         settings: Settings,
         image: DurableState,
         encode_item: Callable[[Item], bytes],
         mutants: frozenset[str] = frozenset(),
     ) -> None:
-        """Args: slot: own slot. members: all slots, own included. image: what the store holds; taken over.
-
+        """Args: slot: own slot. image: what the store holds; taken over. founders: members, if it holds no view.
         mutants: rules switched off, for tests that show that the rules are needed.
         """
-        self.ledger = Ledger(slot, members, settings, image, encode_item, mutants)
+        self.ledger = Ledger(slot, founders, settings, image, encode_item, mutants)
         self.asking = Asking(self.ledger)
         self.downlink = Downlink(self.ledger)
         self.gate = Gate(self.ledger)
@@ -56,6 +78,14 @@ class StationCore:
         self.uplink = Uplink(self.ledger, self.downlink, self.asking, self.expiry, self.gate, self.sessions)
         self.handoff = Handoff(self.ledger, self.sessions, self.asking, self.expiry, self.gate)
         self.retention = Retention(self.ledger, self.downlink, self.asking, self.expiry)
+        self.admission = Admission(self.ledger, self.sessions, self.asking, self.gate)
+        self.sessions.ask_host, self.sessions.opened = self.admission.request, self.admission.opened
+        self.heir = Heir(self.ledger, self.sessions, self.asking, self.retention)
+        self.group = Group(self.ledger)
+        self.reservation = Reservation(self.ledger, dict(image.reserved))
+        self.sponsor = Sponsor(self.ledger)
+        joining = bool(self.ledger.view.sponsor)
+        self.newcomer = Newcomer(self.ledger, image.last_position, len(image.rows)) if joining else None
         self._closed_by_driver: str | None = None
         self._started = False
         self._silence_at = 0
@@ -80,12 +110,20 @@ class StationCore:
             record.away_from = now
             record.away_since = record.away_since or wall
             self.asking.schedule(record)
-        for slot in ledger.fifo.members:
+        if self.newcomer is not None:
+            return
+        for slot, ending in ledger.view.final.items():
+            self._ended(slot, ending.heir)  # a crash may have cut it short
+        for slot in ledger.fifo.origins:
             self._deliver(slot)
 
     def flush(self) -> list[Effect]:
         """Close the tick: the ordered effects of everything since `begin`."""
         ledger = self.ledger
+        if self.newcomer is not None:
+            out, ledger.out = ledger.out, []
+            return out
+        self._advance_group()
         self._deliver(ledger.own)
         ledger.out += ledger.fifo.pump(ledger.now)
         self.uplink.flush()
@@ -98,14 +136,27 @@ class StationCore:
 
     def receive_host(self, channel: Channel, host: int, frame: UpFrame) -> None:
         """A host's frame; `host` is the number of the name that the driver authenticated."""
+        view = self.ledger.view
+        if self.newcomer is not None or view.handing:
+            self.ledger.tell(channel, Move(self.ledger.stations))
+            return
+        if isinstance(frame, Seen):
+            self.admission.seen(channel, host, frame)
+            return
         self.uplink.receive(channel, host, frame)
         self._deliver(self.ledger.own)
 
     def receive_peer(self, slot: int, frame: PeerFrame) -> None:
         """A frame of the linked station `slot`."""
         ledger = self.ledger
+        if self.newcomer is not None:
+            if isinstance(frame, Snapshot):
+                self.newcomer.receive(slot, frame)
+            elif isinstance(frame, Claims) and slot == ledger.view.sponsor:
+                self.newcomer.told(frame)
+            return
         if slot not in ledger.fifo.peers:
-            ledger.out.append(Reject(slot, "bad-station", f"no peer has slot {slot}"))
+            self.group.stranger(slot)
             return
         if ledger.fifo.hear(slot, ledger.now):
             self.asking.peer_is_back(slot)
@@ -118,12 +169,37 @@ class StationCore:
             if rows:
                 self._deliver(frame.origin)
         elif isinstance(frame, Claims):
-            ledger.out += ledger.fifo.receive_claims(slot, frame, ledger.now)
+            if self.group.learn(slot, frame):
+                ledger.out += ledger.fifo.receive_claims(slot, frame, ledger.now)
         elif isinstance(frame, Nack):
             ledger.out += ledger.fifo.receive_nack(slot, frame)
-        else:
-            self.handoff.receive(slot, frame)
-            self._deliver(ledger.own)
+        elif not isinstance(frame, LanPacket | LanAck):
+            self._receive_group(slot, frame)
+
+    def _receive_group(self, slot: int, frame: CustodyFrame | GroupFrame) -> None:
+        """What stations say to each other about hosts and about the group."""
+        match frame:
+            case Adopt():
+                self.heir.adopt(slot, frame)
+            case AdoptPart():
+                self.heir.adopt_part(slot, frame)
+            case Adopted():
+                self.heir.adopted(slot, frame)
+            case Reserve():
+                self.reservation.reserve(slot, frame)
+            case Reserved():
+                self.reservation.reserved_by(slot, frame)
+            case SnapshotReq():
+                self.sponsor.receive(slot, frame)
+            case Snapshot():
+                return  # a late copy: it is here
+            case _ if self.ledger.view.handing or self.heir.holds(frame.mh):
+                return  # the heir answers, once the station that had the custody has ended
+            case Claimed() | Noted() | GroupQuery():
+                self.admission.receive(slot, frame)
+            case _:
+                self.handoff.receive(slot, frame)
+        self._deliver(self.ledger.own)
 
     def channel_lost(self, channel: Channel) -> None:
         """A connection of a host ended, or could not be sent to."""
@@ -142,6 +218,8 @@ class StationCore:
         """Enrol a host here: its custody record (no incarnation yet) and its ENROL row in one write (overview 8)."""
         ledger = self.ledger
         self.learn_host(number, name)
+        if self.newcomer is not None or ledger.view.retiring:
+            return  # the driver has seen that the gate is shut
         base = ledger.vector()
         record = Record((number, 0), 0, base=base, t_vector=base, away_since=ledger.wall, away_from=ledger.now)
         ledger.add(record)
@@ -150,12 +228,75 @@ class StationCore:
 
     def revoke(self, number: int) -> None:
         """The host may not come any more."""
-        self.expiry.revoke(number)
+        if self.newcomer is None and not self.ledger.view.handing:
+            self.expiry.revoke(number)
+        self.ledger.revoked.add(number)  # a record that is being handed over is the heir's to end
         self._deliver(self.ledger.own)
 
     def configure(self, settings: Settings) -> None:
         """New settings, from now on."""
         self.ledger.settings = self.ledger.fifo.settings = settings
+
+    # ---- commands on the group ----
+
+    def reserve(self, id: str, generation: int) -> None:
+        """A newcomer asks for a slot; SlotGiven follows when all stations have confirmed one."""
+        self.reservation.propose(id, generation)
+
+    def add_station(self, slot: int) -> None:
+        """The newcomer of `slot` is a member from now on, and may take the snapshot of this station."""
+        self.group.add(slot)
+
+    def retire(self, heir: int) -> None:
+        """This station is to end in order: its hosts move, `heir` takes the place for those that sleep."""
+        self.heir.retire(heir)
+
+    def close_station(self, slot: int, heir: int) -> None:
+        """Station `slot` has ended; heir 0: it is lost for good."""
+        ledger = self.ledger
+        if slot == ledger.own:
+            ledger.out.append(Halt("this station has been retired; its slot is never used again"))
+        elif self.newcomer is not None:
+            self.newcomer.ended.add(slot)
+        elif slot in self.ledger.view.members:
+            self.group.close(slot, heir)
+
+    def release_station(self, slot: int) -> None:
+        """The hosts of the lost station `slot` are not waited for any more: those that come are told of a gap."""
+        self.group.release(slot)
+
+    def _advance_group(self) -> None:
+        """Settle what can be settled of the group, and what this station asks of itself."""
+        ledger, group = self.ledger, self.group
+        if len(ledger.view.members) > 1:
+            for slot in group.advance():
+                ending = ledger.view.final[slot]
+                self._ended(slot, ending.heir)
+                ledger.notice("warning", "station-ended", slot=slot, heir=ending.heir, cut=ending.cut)
+            origins, group.deliverable = group.deliverable, []
+            for origin in origins:
+                self._deliver(origin)
+            self.admission.vouch()
+        while ledger.to_own:
+            frames, ledger.to_own = ledger.to_own, []
+            for frame in frames:
+                self._receive_group(ledger.own, frame)
+
+    def _ended(self, slot: int, heir: int) -> None:
+        """What the end of a station changes for hosts here."""
+        if heir:
+            self.heir.take_place(slot, self.ledger.view.heir_of(slot) or heir)
+        else:
+            self.heir.forget(slot)
+            self.admission.lost(slot)
+        self.admission.settle()
+        self.sessions.call_again(slot)
+
+    # ---- settings and gates ----
+
+    def set_stations(self, stations: tuple[tuple[str, int, str, bytes], ...]) -> None:
+        """(id, slot, endpoint, key) of the stations that serve hosts: what a WELCOME says."""
+        self.ledger.stations = stations
 
     def set_linked(self) -> None:
         """A configured peer has answered LINK since the start: new numbers may be given."""
@@ -187,10 +328,17 @@ class StationCore:
     def expire(self) -> None:
         """Every timer that is due."""
         ledger = self.ledger
-        self.asking.expire()
-        self.handoff.expire()
+        if self.newcomer is not None:
+            self.newcomer.expire()
+            return
+        self.reservation.expire()
+        self.heir.expire()
+        self.admission.expire()
+        if not ledger.view.handing:
+            self.asking.expire()
+            self.handoff.expire()
         due = self.retention.due()
-        if due is not None and due <= ledger.now:
+        if due is not None and due <= ledger.now and (not ledger.view.handing or "r_runs_on" in ledger.mutants):
             self.retention.collect()
             self._check_uplinks()
         self._silent_channels()
@@ -214,15 +362,21 @@ class StationCore:
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next; None: nothing to wait for."""
         ledger = self.ledger
+        if self.newcomer is not None:
+            return self.newcomer.next_deadline()
         candidates = [
-            self.asking.next_deadline(),
-            self.handoff.next_deadline(),
-            self.retention.due(),
+            self.reservation.next_deadline(),
+            self.heir.next_deadline(),
+            self.admission.next_deadline(),
+            *([] if ledger.view.handing else self._custody_deadlines()),
             ledger.fifo.next_deadline(ledger.now),
             self._silence_at if ledger.channels else None,
             min((wait_at for _, _, wait_at in self.sessions.held.values()), default=None),
         ]
         return min((due for due in candidates if due is not None), default=None)
+
+    def _custody_deadlines(self) -> list[int | None]:
+        return [self.asking.next_deadline(), self.handoff.next_deadline(), self.retention.due()]
 
     # ---- delivery ----
 
@@ -232,7 +386,7 @@ class StationCore:
         stream = ledger.table.origins[origin]
         if stream.delivered == stream.stored:
             return
-        for row in ledger.causal.deliver(origin):
+        for row in ledger.causal.deliver(origin, ledger.fifo.copied):
             ledger.merge_clock(row.hlc)
             place = PlaceRow(row.slot, row.n, row.position or 0, row.hlc)
             if row.kind in CONTROL_KINDS:

@@ -60,7 +60,7 @@ def status(core: StationCore) -> dict[str, Any]:
                 "rows": len(table.origins[k].rows),
                 "waiting": table.origins[k].stored - table.origins[k].delivered,
             }
-            for k in fifo.members
+            for k in fifo.origins
         ],
         "oldest_undelivered": None
         if oldest is None or oldest[0] is None

@@ -1,0 +1,63 @@
+"""What is really gone with lost stations, from what was on their disks: asked before anything is called lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roamcast.middleware.rows import CONTROL_KINDS
+from roamcast.middleware.simulator.items import decode_item
+
+if TYPE_CHECKING:
+    from roamcast.middleware.simulator.run import Simulation
+
+
+class Losses:
+    """Ground truth about stations that were given up."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._sim = simulation
+
+    @property
+    def copied(self) -> bool:
+        """Whether what was acknowledged was at two stations, and only one of all is lost: then it is somewhere."""
+        return self._sim.options.copies > 1 and len(self._sim.operators.lost) == 1
+
+    def _cut(self, slot: int) -> int | None:
+        """Up to where the stream of a lost station still exists; None: not settled anywhere."""
+        for station in self._sim.stations.values():
+            view = station.disk.state.view
+            if view is not None and slot in view.final:
+                return view.final[slot].cut
+        return None
+
+    def gone(self, label: str) -> bool:
+        """Whether the message was only at a lost station."""
+        for slot in self._sim.operators.lost:
+            cut = self._cut(slot)
+            if cut is None:
+                continue
+            for (origin, n), row in self._sim.stations[slot].disk.state.rows.items():
+                if origin == slot and n > cut and row.kind not in CONTROL_KINDS and _label(row.item) == label:
+                    return True
+        return False
+
+    def holders(self, label: str) -> list[int]:
+        """Living stations that have the message."""
+        return [
+            slot
+            for slot in self._sim.slots
+            if self._sim.stations[slot].serves()
+            for row in self._sim.stations[slot].disk.state.rows.values()
+            if row.kind not in CONTROL_KINDS and _label(row.item) == label
+        ]
+
+    def may_have_gap(self, host: str) -> bool:
+        """Whether a lost station had the custody of the host, or held it as an heir: messages may have waited there."""
+        numbers = {node.number for node in self._sim.hosts if node.name == host}
+        lost = [self._sim.stations[slot].disk.state for slot in self._sim.operators.lost]
+        held = [key[0] for state in lost for key in (*state.records, *state.held)]
+        return not numbers.isdisjoint(held)
+
+
+def _label(item: bytes | None) -> str:
+    return decode_item(item).body.partition(b" ")[0].decode() if item else ""
