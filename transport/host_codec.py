@@ -1,26 +1,23 @@
 """Codec of the host link: frames of `middleware.host_frames` to bytes and back. All that an agent needs of CBOR.
 
-Items are encoded once, where a message enters the system; `encode_msg` only splices those bytes behind a head
-(hot-path.md rule 4), so a MSG frame costs a station the same whatever the bodies are.
+What a station does with them so often that it has a short way of its own is in `serving_codec`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from cbor2 import dumps
 
 from roamcast.middleware import host_frames as frames
-from roamcast.middleware.errors import ensure
 from roamcast.middleware.rows import Item, Kind
 from roamcast.transport import limits
-from roamcast.transport.errors import DecodeError
 from roamcast.transport.layout import (
     COUNTER,
     FLAG,
     NAME,
     NATURAL,
+    PAIRS,
     POSITION,
     SLOT,
     UINT64,
@@ -36,19 +33,16 @@ from roamcast.transport.layout import (
     sentence,
     text,
 )
-from roamcast.transport.limits import BODY_BYTES_MAX, INT64_MAX, INT64_MIN
-from roamcast.transport.strict import ENDED, Reader, read_whole
+from roamcast.transport.limits import BODY_BYTES_MAX, INT64_MAX
+from roamcast.transport.strict import Reader
 
 ITEM_ELEMENTS: Final = 7
 ITEM_KINDS: Final = (Kind.BROADCAST, Kind.MAIL, Kind.REFUSED)
 """What a host can be given; indexed by the number on the wire."""
 
-_ACK_HEAD: Final = b"\x83\x02"
-_MSG_HEAD: Final = b"\x84\x09"
-_SMALL: Final = [dumps(n) for n in range(256)]
 
-
-def _read_item(reader: Reader) -> Item:
+def read_item(reader: Reader) -> Item:
+    """The message at the cursor. Raises DecodeError."""
     extra = reader.count(ITEM_ELEMENTS + limits.EXTRA_ELEMENTS_MAX) - ITEM_ELEMENTS
     if extra < 0:
         raise reader.refuse(f"item of fewer than {ITEM_ELEMENTS} elements")
@@ -68,44 +62,9 @@ def _read_item(reader: Reader) -> Item:
     return Item(slot, n, sender, incarnation32, number, ITEM_KINDS[kind], body)
 
 
-def encode_item(item: Item) -> bytes:
-    """The final bytes of a message as hosts receive it: made once, stored, spliced, never decoded by a station."""
-    data = dumps([item.slot, item.n, item.sender, item.incarnation32, item.number, int(item.kind), item.body])
-    ensure(len(data) <= limits.ITEM_BYTES_MAX, f"own item of {len(data)} bytes is too large")
-    return data
-
-
-def decode_item(data: bytes) -> Item:
-    """The message in the bytes of `encode_item`. Raises DecodeError."""
-    return read_whole(data, limits.ITEM_BYTES_MAX, _read_item)
-
-
-def encode_msg(prev: int, last: int, entries: Sequence[tuple[int, bytes]]) -> bytes:
-    """A MSG frame from items that are encoded already.
-
-    Args:
-        prev, last: positions; the frame holds what its hosts are owed in (prev, last].
-        entries: (position, bytes of the item), positions ascending within (prev, last].
-    """
-    parts = [_MSG_HEAD, dumps(prev), dumps(last), _array_head(2 * len(entries))]
-    at = prev
-    for position, item in entries:
-        step = position - at
-        parts.append(_SMALL[step] if 0 < step < 256 else dumps(step))
-        parts.append(item)
-        at = position
-    data = b"".join(parts)
-    ensure(
-        len(entries) <= limits.MSG_ENTRIES_MAX and len(data) <= limits.DOWN_FRAME_BYTES_MAX,
-        f"own MSG of {len(entries)} entries, {len(data)} bytes is too large",
-    )
-    return data
-
-
-def _array_head(count: int) -> bytes:
-    if count < 24:
-        return bytes((0x80 | count,))
-    return b"\x98" + count.to_bytes(1, "big") if count < 256 else b"\x99" + count.to_bytes(2, "big")
+def plain_item(item: Item) -> list[Any]:
+    """The message, for an encoder."""
+    return [item.slot, item.n, item.sender, item.incarnation32, item.number, int(item.kind), item.body]
 
 
 def _read_entries(reader: Reader) -> list[tuple[int, Item]]:
@@ -117,7 +76,7 @@ def _read_entries(reader: Reader) -> list[tuple[int, Item]]:
         (step,) = reader.integers(1)
         if step < 1:
             raise reader.refuse("positions do not ascend")
-        entries.append((step, _read_item(reader)))
+        entries.append((step, read_item(reader)))
     return entries
 
 
@@ -136,7 +95,12 @@ class _MsgLayout(Layout[frames.Msg]):
         return frames.Msg(prev, last, tuple(entries))
 
     def encode(self, frame: frames.Msg) -> bytes:
-        return encode_msg(frame.prev, frame.last, [(position, encode_item(item)) for position, item in frame.entries])
+        at = frame.prev
+        entries: list[Any] = []
+        for position, item in frame.entries:
+            entries += [position - at, plain_item(item)]
+            at = position
+        return dumps([self.kind, frame.prev, frame.last, entries])
 
 
 _BODY = octets(0, BODY_BYTES_MAX)
@@ -145,6 +109,7 @@ _BODY_SIZE = integer(0, BODY_BYTES_MAX)
 _ENDPOINT, _KEY = text(1, limits.ENDPOINT_BYTES_MAX), octets(limits.KEY_BYTES, limits.KEY_BYTES)
 _STATIONS = array(group(NAME, SLOT, _ENDPOINT, _KEY), limits.STATIONS_MAX)
 _PING_S = integer(0, limits.PING_S_MAX)
+_STORED, _ABSENT = array(NATURAL, frames.STORED_MAX), array(NATURAL, limits.ABSENT_MAX)
 
 UP: Final[Link[frames.UpFrame]] = Link(
     limits.UP_FRAME_BYTES_MAX,
@@ -154,13 +119,16 @@ UP: Final[Link[frames.UpFrame]] = Link(
     Layout(4, frames.Ping, NATURAL, POSITION),
     Layout(5, frames.Detach, NATURAL),
     Layout(6, frames.Leave, NATURAL),
+    Layout(21, frames.Seen, NATURAL, PAIRS, NATURAL, NATURAL, _STORED),
 )
 DOWN: Final[Link[frames.DownFrame]] = Link(
     limits.DOWN_FRAME_BYTES_MAX,
-    Layout(8, frames.Welcome, VERSION, NATURAL, NATURAL, FLAG, POSITION, _BODY_SIZE, NATURAL, _STATIONS),
+    Layout(
+        8, frames.Welcome, VERSION, NATURAL, NATURAL, FLAG, POSITION, _BODY_SIZE, NATURAL, _STATIONS, PAIRS, _ABSENT
+    ),
     _MsgLayout(9, frames.Msg, POSITION, POSITION, Field(_read_entries)),
     Layout(10, frames.Uack, NATURAL, NATURAL, SLOT, COUNTER),
-    Layout(11, frames.Pong, POSITION),
+    Layout(11, frames.Pong, POSITION, NATURAL, PAIRS),
     Layout(12, frames.Wait, _TEXT, SLOT, NATURAL),
     Layout(13, frames.Reset, NATURAL),
     Layout(14, frames.Stale, NATURAL),
@@ -168,23 +136,10 @@ DOWN: Final[Link[frames.DownFrame]] = Link(
     Layout(16, frames.Refused, sentence(limits.CODE_BYTES_MAX), _TEXT),
     Layout(17, frames.NoSession),
     Layout(18, frames.Left),
+    Layout(20, frames.Move, _STATIONS),
+    Layout(22, frames.Ask, NATURAL),
+    Layout(23, frames.Fates, NATURAL, _ABSENT),
 )
 
 encode_up = UP.encode
 encode_down, decode_down = DOWN.encode, DOWN.decode
-
-
-def decode_up(data: bytes) -> frames.UpFrame:
-    """The frame that a host sent. Raises DecodeError.
-
-    ACK is the hot case and has one form of at most 20 bytes, read at once; whatever is odd about it, the table tells.
-    """
-    if data[:2] == _ACK_HEAD and len(data) <= 20:
-        reader = Reader(data, 2)
-        try:
-            e, c = reader.integers(2)
-        except (DecodeError, *ENDED):
-            return UP.decode(data)
-        if reader.pos == len(data) and 0 <= e <= INT64_MAX and INT64_MIN <= c <= INT64_MAX:
-            return frames.Ack(e, c)
-    return UP.decode(data)

@@ -62,7 +62,7 @@ def group(*parts: Field) -> Field:
             raise reader.refuse(f"array of {len(parts)} expected")
         return tuple([part.read(reader) for part in parts])
 
-    return Field(read)
+    return Field(read, lambda values: [part.plain(value) for part, value in zip(parts, values, strict=True)])
 
 
 def array(element: Field, most: int) -> Field:
@@ -85,12 +85,30 @@ def optional(field: Field) -> Field:
     return Field(read, lambda value: None if value is None else field.plain(value))
 
 
+def _read_pairs(reader: Reader) -> tuple[tuple[int, int], ...]:
+    """Flat array slot, n, slot, n ... as pairs; slots strictly ascending."""
+    count = reader.count(2 * limits.STATIONS_MAX)
+    if count & 1:
+        raise reader.refuse("slot without a number")
+    values = reader.integers(count)
+    pairs = tuple(zip(values[::2], values[1::2], strict=True))
+    before = -1
+    for slot, n in pairs:
+        if slot <= before or not 0 <= n <= limits.COUNTER_MAX:
+            raise reader.refuse("slots not ascending, or a number out of range")
+        before = slot
+    if before > limits.SLOT_MAX:
+        raise reader.refuse(f"slot {before} is not within 0..{limits.SLOT_MAX}")
+    return pairs
+
+
 SLOT = integer(0, limits.SLOT_MAX)
 COUNTER = integer(0, limits.COUNTER_MAX)
 NATURAL = integer(0, limits.INT64_MAX)
 POSITION = integer(limits.INT64_MIN, limits.INT64_MAX)
 UINT64 = integer(0, limits.UINT64_MAX)
 NAME = text(1, limits.NAME_BYTES_MAX)
+PAIRS = Field(_read_pairs, lambda pairs: [number for pair in sorted(pairs) for number in pair])
 FLAG = Field(lambda reader: reader.simple((FALSE, TRUE)) == TRUE)
 VERSION = group(integer(0, limits.VERSION_MAX), integer(0, limits.VERSION_MAX))
 

@@ -47,6 +47,9 @@ KEY_BYTES = 40
 
 MSG_ENTRIES_MAX = 8_192
 STATIONS_MAX = SLOT_MAX + 1
+ABSENT_MAX = 8_192
+"""Own numbers told to be absent in one frame: above STORED_MAX and the messages of an outbox together."""
+
 ROWS_MAX = 4_096
 """Rows of one DATA frame between stations; the sender cuts at `nack_rows_max` and `nack_bytes_max`."""
 
@@ -57,3 +60,19 @@ SPOOL_PARTS_MAX = 65_536
 EXT_ENTRIES_MAX = 16
 EXT_KEY_BYTES_MAX = 32
 EXT_VALUE_BYTES_MAX = 1 << 20
+
+PLACE_MAX = (1 << 62) - 1
+"""Positions, and what they are shifted by, where an heir takes one from the other: it still has 64 bits."""
+
+REPLACED_MAX = 16
+TAKEN_MAX = 16
+SNAPSHOT_HOSTS_MAX = 4_096
+
+LAN_KEY_BYTES_MAX = 200
+LAN_VALUE_BYTES_MAX = 16 << 10
+LAN_ENTRIES_MAX = 1_000
+LAN_KEYS_MAX = 65_536
+"""Versions, and keys wanted, of one packet: what one bucket holds where a station has millions of keys."""
+
+SIGNATURE_BYTES = 64
+"""Ed25519."""

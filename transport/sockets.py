@@ -75,13 +75,21 @@ def set_client(socket: zmq.Socket[bytes], keys: CurveKeys, server_key: str) -> N
 def connect_host(
     context: zmq.Context[zmq.Socket[bytes]], endpoint: str, keys: CurveKeys, station_key: str
 ) -> tuple[zmq.Socket[bytes], LinkMonitor]:
-    """A DEALER on its way to a station, for one session: it never reconnects. Close the monitor first."""
+    """A DEALER on its way to a station, for one session: it never reconnects. Close the monitor first.
+
+    Raises zmq.ZMQError: no such address or key can be; nothing is left open then.
+    """
     socket = context.socket(zmq.DEALER)
-    set_client(socket, keys, station_key)
-    socket.setsockopt(zmq.RECONNECT_IVL, -1)
-    socket.setsockopt(zmq.MAXMSGSIZE, DOWN_FRAME_BYTES_MAX + CURVE_OVERHEAD_BYTES)
     monitor = LinkMonitor(socket, PATIENCE_S)
-    socket.connect(endpoint)
+    try:
+        set_client(socket, keys, station_key)
+        socket.setsockopt(zmq.RECONNECT_IVL, -1)
+        socket.setsockopt(zmq.MAXMSGSIZE, DOWN_FRAME_BYTES_MAX + CURVE_OVERHEAD_BYTES)
+        socket.connect(endpoint)
+    except zmq.ZMQError:
+        monitor.close()
+        socket.close()
+        raise
     return socket, monitor
 
 

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from roamcast.mss_station.store.opening import STORE_NAME, Durability, StationIdentity
 from roamcast.mss_station.store.reserve import RESERVE_BYTES, RESERVE_NAME
-from roamcast.mss_station.store.store import Store
+from roamcast.mss_station.store.store import Store, read_found, read_history, read_lan
 
-__all__ = ["Durability", "RESERVE_BYTES", "RESERVE_NAME", "STORE_NAME", "StationIdentity", "Store"]
+__all__ = [
+    "Durability",
+    "RESERVE_BYTES",
+    "RESERVE_NAME",
+    "STORE_NAME",
+    "StationIdentity",
+    "Store",
+    "read_found",
+    "read_history",
+    "read_lan",
+]

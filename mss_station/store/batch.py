@@ -14,18 +14,24 @@ from dataclasses import replace
 from typing import Any, Final
 
 from roamcast.middleware.errors import InvariantError, ensure
+from roamcast.middleware.lan_update.records import DropEntry, LanWrite, PutAlive, PutEntry, PutFound, PutHistory
+from roamcast.middleware.membership.invitations import DropInvitation, PutInvitation
 from roamcast.middleware.rows import MessageId, SpoolItem
 from roamcast.middleware.writes import (
+    DropHeld,
     DropRecord,
     DropRows,
     DropSpoolItems,
     HostEntry,
     PlaceRow,
+    PutHeld,
     PutHost,
     PutLastSeq,
     PutRecord,
+    PutReservation,
     PutRow,
     PutStart,
+    PutView,
     RecordImage,
     RecordKey,
     SpoolAdd,
@@ -37,6 +43,7 @@ from roamcast.middleware.writes import (
 from roamcast.mss_station.store.columns import (
     HOST_COLUMNS,
     ITEM_COLUMNS,
+    LASTSEQ_COLUMNS,
     NUMBER_BITS,
     NUMBER_MASK,
     RECORD_COLUMNS,
@@ -50,8 +57,10 @@ from roamcast.mss_station.store.columns import (
     signed,
     stamp_blob,
 )
+from roamcast.mss_station.store.group import GroupWrite, write_group
+from roamcast.mss_station.store.lan import write_lan
 
-SpoolWrite = SpoolAdd | SpoolTrim | SpoolRenumber | SpoolMove | DropRecord
+SpoolWrite = SpoolAdd | SpoolTrim | SpoolRenumber | SpoolMove | DropRecord | DropHeld
 
 KEY: Final = "host = ? AND incarnation = ? AND arr = ?"
 INSERT_ROW: Final = f"INSERT INTO message ({ROW_COLUMNS}, {ITEM_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
@@ -64,12 +73,15 @@ PUT_STREAM: Final = (
 PUT_SELF: Final = (
     "UPDATE self SET last_position = max(last_position, ?), hlc = max(hlc, ?), starts = coalesce(?, starts)"
 )
-PUT_RECORD: Final = f"INSERT OR REPLACE INTO record ({RECORD_COLUMNS}) VALUES ({','.join('?' * 25)})"
+PUT_RECORD: Final = f"INSERT OR REPLACE INTO record ({RECORD_COLUMNS}) VALUES ({','.join('?' * 26)})"
+PUT_HELD: Final = (
+    f"INSERT OR REPLACE INTO held ({RECORD_COLUMNS}, {LASTSEQ_COLUMNS}, origin) VALUES ({','.join('?' * 30)})"
+)
 PUT_LASTSEQ: Final = (
-    "INSERT OR REPLACE INTO record_lastseq (host, incarnation, arr, lastseq, last_slot, last_n) VALUES (?,?,?,?,?,?)"
+    f"INSERT OR REPLACE INTO record_lastseq (host, incarnation, arr, {LASTSEQ_COLUMNS}) VALUES (?,?,?,?,?,?)"
 )
 RAISE_LASTSEQ: Final = f"UPDATE record_lastseq SET lastseq = ?, last_slot = ?, last_n = ? WHERE {KEY}"
-PUT_HOST: Final = f"INSERT OR REPLACE INTO host ({HOST_COLUMNS}) VALUES (?,?,?,?,?,?,?)"
+PUT_HOST: Final = f"INSERT OR REPLACE INTO host ({HOST_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)"
 ADD_ENTRY: Final = "INSERT INTO spool (host, incarnation, arr, pos, message) VALUES (?,?,?,?,?)"
 PUT_ITEM: Final = f"INSERT OR REPLACE INTO spool_item (id, {ITEM_COLUMNS}) VALUES (?,?,?)"
 COPY_ITEM: Final = (
@@ -81,9 +93,12 @@ class Batch:
     """Writes of one transaction."""
 
     __slots__ = (
+        "_group",
+        "_held",
         "_hlc",
         "_hosts",
         "_items",
+        "_lan",
         "_last_position",
         "_lastseqs",
         "_placed",
@@ -104,9 +119,12 @@ class Batch:
         self._starts: int | None = None
         self._records: dict[RecordKey, RecordImage | None] = {}
         self._lastseqs: dict[RecordKey, tuple[int, MessageId]] = {}
+        self._held: dict[RecordKey, tuple[int, RecordImage] | None] = {}
         self._hosts: dict[int, HostEntry] = {}
         self._spool: list[SpoolWrite] = []
         self._items: dict[MessageId, SpoolItem | None] = {}
+        self._group: list[GroupWrite] = []
+        self._lan: list[LanWrite] = []
         gather = GATHER
         for write in writes:
             gather[type(write)](self, write)
@@ -128,8 +146,14 @@ class Batch:
             self._write_items(connection)
         if self._records or self._lastseqs:
             self._write_records(connection)
+        if self._held:
+            self._write_held(connection)
         if self._hosts:
             connection.executemany(PUT_HOST, [host_columns(entry) for entry in self._hosts.values()])
+        if self._group:
+            write_group(connection, self._group)
+        if self._lan:
+            write_lan(connection, self._lan)
         for slot, counters in self._streams.items():
             connection.execute(PUT_STREAM, (slot, *counters))
         if self._last_position or self._hlc or self._starts is not None:
@@ -150,6 +174,14 @@ class Batch:
         if self._lastseqs:
             rows = [(lastseq, *last_id, *record_key(key)) for key, (lastseq, last_id) in self._lastseqs.items()]
             _change_each(connection, RAISE_LASTSEQ, rows)
+
+    def _write_held(self, connection: sqlite3.Connection) -> None:
+        for key, held in self._held.items():
+            if held is None:
+                connection.execute(f"DELETE FROM held WHERE {KEY}", record_key(key))
+            else:
+                origin, image = held
+                connection.execute(PUT_HELD, (*record_columns(image), image.lastseq, *image.last_id, origin))
 
     def _write_items(self, connection: sqlite3.Connection) -> None:
         dropped, given, copied = [], [], []
@@ -249,11 +281,25 @@ class Batch:
         for message in write.ids:
             self._items[message] = None
 
+    def _put_held(self, write: PutHeld) -> None:
+        self._held[write.image.key] = write.origin, write.image
+
+    def _drop_held(self, write: DropHeld) -> None:
+        self._held[write.key] = None
+        if not write.spool:
+            self._spool.append(write)
+
     def _put_host(self, write: PutHost) -> None:
         self._hosts[write.entry.number] = write.entry
 
     def _put_start(self, write: PutStart) -> None:
         self._starts = write.starts
+
+    def _group_write(self, write: GroupWrite) -> None:
+        self._group.append(write)
+
+    def _lan_write(self, write: LanWrite) -> None:
+        self._lan.append(write)
 
 
 GATHER: Final[dict[type, Callable[[Batch, Any], None]]] = {
@@ -270,6 +316,17 @@ GATHER: Final[dict[type, Callable[[Batch, Any], None]]] = {
     DropSpoolItems: Batch._drop_items,
     PutHost: Batch._put_host,
     PutStart: Batch._put_start,
+    PutHeld: Batch._put_held,
+    DropHeld: Batch._drop_held,
+    PutView: Batch._group_write,
+    PutReservation: Batch._group_write,
+    PutInvitation: Batch._group_write,
+    DropInvitation: Batch._group_write,
+    PutEntry: Batch._lan_write,
+    DropEntry: Batch._lan_write,
+    PutAlive: Batch._lan_write,
+    PutFound: Batch._lan_write,
+    PutHistory: Batch._lan_write,
 }
 """What each write does to a batch. A write that is not here is our own bug (KeyError)."""
 
@@ -291,7 +348,7 @@ def _write_spool(connection: sqlite3.Connection, writes: list[SpoolWrite]) -> No
         connection.executemany(ADD_ENTRY, entries)
         entries.clear()
         match write:
-            case DropRecord(dropped):
+            case DropRecord(dropped) | DropHeld(dropped):
                 connection.execute(f"DELETE FROM spool WHERE {KEY}", record_key(dropped))
             case SpoolTrim(trimmed, upto):
                 connection.execute(f"DELETE FROM spool WHERE {KEY} AND pos <= ?", (*record_key(trimmed), upto))

@@ -12,8 +12,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, Final
 
-from roamcast.middleware.rows import Kind, MessageId, Row
-from roamcast.middleware.station_frames import Vector
+from roamcast.middleware.rows import Kind, MessageId, Row, Vector
 from roamcast.middleware.writes import HostEntry, RecordImage, RecordKey
 
 NUMBER_BITS: Final = 40
@@ -25,10 +24,11 @@ ROW_COLUMNS: Final = "id, position, hlc, kind, host, incarnation, number, taken_
 ITEM_COLUMNS: Final = "checksum, item"
 RECORD_COLUMNS: Final = (
     "host, incarnation, arr, state, prev, link, t_vector, t_position, ready, le, sess, ep, base, base_c, closed, sdep,"
-    " moved_slot, moved_epoch, succ_ok, joining, gap, exp_acked, ephemeral, away_since, ext"
+    " moved_slot, moved_epoch, succ_ok, joining, gap, exp_acked, ephemeral, away_since, ext, shift"
 )
-_IMAGE_NAMES: Final = (*RECORD_COLUMNS.replace(" ", "").split(","), "lastseq", "last_slot", "last_n")
-HOST_COLUMNS: Final = "number, incarnation, stamp_order, stamp_slot, stamp_n, gone, replaced"
+LASTSEQ_COLUMNS: Final = "lastseq, last_slot, last_n"
+_IMAGE_NAMES: Final = f"{RECORD_COLUMNS}, {LASTSEQ_COLUMNS}".split(", ")
+HOST_COLUMNS: Final = "number, incarnation, stamp_order, stamp_slot, stamp_n, gone, replaced, taken"
 
 
 def message_key(slot: int, n: int) -> int:
@@ -152,11 +152,12 @@ def record_columns(image: RecordImage) -> tuple[Any, ...]:
         image.ephemeral,
         image.away_since,
         json.dumps([[name, value.hex()] for name, value in image.ext]),
+        image.shift,
     )
 
 
 def record_image(columns: tuple[Any, ...]) -> RecordImage:
-    """A custody record from RECORD_COLUMNS, lastseq, last_slot, last_n."""
+    """A custody record from RECORD_COLUMNS and LASTSEQ_COLUMNS."""
     c = dict(zip(_IMAGE_NAMES, columns, strict=True))
     if c["lastseq"] is None:
         raise ValueError(f"record {columns[:3]} has no lastseq")
@@ -186,21 +187,25 @@ def record_image(columns: tuple[Any, ...]) -> RecordImage:
         ephemeral=bool(c["ephemeral"]),
         away_since=c["away_since"],
         ext=tuple((name, bytes.fromhex(value)) for name, value in json.loads(c["ext"])),
+        shift=c["shift"],
     )
 
 
 def host_columns(entry: HostEntry) -> tuple[Any, ...]:
     """HOST_COLUMNS of a membership entry."""
-    return entry.number, signed(entry.incarnation), *entry.stamp, entry.gone, vector_blob(entry.replaced)
+    taken = vector_blob(tuple(chain.from_iterable(entry.taken)))
+    return entry.number, signed(entry.incarnation), *entry.stamp, entry.gone, vector_blob(entry.replaced), taken
 
 
 def host_entry(columns: tuple[Any, ...]) -> HostEntry:
     """A membership entry from HOST_COLUMNS."""
-    number, incarnation, hlc, slot, n, gone, replaced = columns
+    number, incarnation, order, slot, n, gone, replaced, taken = columns
+    ends = vector(taken)
     return HostEntry(
         number=number,
         incarnation=unsigned(incarnation),
-        stamp=(hlc, slot, n),
+        stamp=(order, slot, n),
         gone=bool(gone),
         replaced=vector(replaced),
+        taken=tuple(zip(ends[::2], ends[1::2], strict=True)),
     )

@@ -16,6 +16,8 @@ FULL_BELOW_BYTES: Final = 1 << 20
 UNWRITABLE: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+NO_TEXT: Final = "Could not decode to UTF-8"
+"""Python's own words, without a code of SQLite, for a text that nobody wrote."""
 
 
 def failure(error: sqlite3.Error, path: Path) -> Exception:
@@ -29,7 +31,7 @@ def failure(error: sqlite3.Error, path: Path) -> Exception:
         )
     if code in BUSY:
         return StoreBusy(f"{path}: another process holds its write lock ({error}); end that process or let it finish")
-    if code in DAMAGED:
+    if code in DAMAGED or str(error).startswith(NO_TEXT):
         return damaged(path, str(error))
     return InvariantError(f"{path}: {type(error).__name__}: {error}")
 

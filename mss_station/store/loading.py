@@ -8,6 +8,8 @@ from typing import Final
 from roamcast.middleware.rows import SpoolItem
 from roamcast.middleware.writes import DurableState, Stream
 from roamcast.mss_station.store import columns
+from roamcast.mss_station.store.group import load_group
+from roamcast.mss_station.store.lan import load_lan
 
 SELECT_ROWS: Final = (
     f"SELECT {columns.ROW_COLUMNS}, length(item), checksum FROM message WHERE id BETWEEN ? AND ? ORDER BY id"
@@ -34,11 +36,16 @@ def load_state(connection: sqlite3.Connection) -> DurableState:
             row = columns.row(values)
             state.rows[row.id] = row
     for values in connection.execute(
-        f"SELECT {columns.RECORD_COLUMNS}, lastseq, last_slot, last_n"
+        f"SELECT {columns.RECORD_COLUMNS}, {columns.LASTSEQ_COLUMNS}"
         " FROM record LEFT JOIN record_lastseq USING (host, incarnation, arr) ORDER BY host, incarnation, arr"
     ):
         image = columns.record_image(values)
         state.records[image.key] = image
+    for origin, *rest in connection.execute(
+        f"SELECT origin, {columns.RECORD_COLUMNS}, {columns.LASTSEQ_COLUMNS} FROM held ORDER BY host, incarnation, arr"
+    ):
+        image = columns.record_image(tuple(rest))
+        state.held[image.key] = origin, image
     for host, incarnation, arr, pos, message in connection.execute(
         "SELECT host, incarnation, arr, pos, message FROM spool ORDER BY host, incarnation, arr, pos"
     ):
@@ -50,4 +57,6 @@ def load_state(connection: sqlite3.Connection) -> DurableState:
     for values in connection.execute(f"SELECT {columns.HOST_COLUMNS} FROM host ORDER BY number"):
         entry = columns.host_entry(values)
         state.hosts[entry.number] = entry
+    load_group(connection, state)
+    state.lan = load_lan(connection)
     return state

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -56,12 +58,38 @@ def connect_for_writing(path: Path, durability: Durability) -> sqlite3.Connectio
     if mode != "wal":
         connection.close()
         raise StoreUnwritable(f"{path}: a write-ahead log is not possible here; use a local file system")
-    connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
+    set_durability(connection, durability)
     connection.execute("PRAGMA fullfsync = ON")
     connection.execute("PRAGMA secure_delete = OFF")
     connection.execute("PRAGMA wal_autocheckpoint = 1000")
     connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
     return connection
+
+
+def set_durability(connection: sqlite3.Connection, durability: Durability) -> None:
+    """What the commits of this connection survive. Raises sqlite3.Error."""
+    connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that sees one state of a store of this format and changes nothing, whether its station runs or not.
+
+    Raises:
+        StoreMissing, StoreForeign, StoreVersion: why it is refused.
+        sqlite3.Error: it could not be read.
+    """
+    _examine_header(path)
+    connection = connect(path, "ro")
+    try:
+        connection.execute("BEGIN")
+        # Again, now with what the write-ahead log says.
+        _examine_format(
+            path, *(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+        )
+        yield connection
+    finally:
+        connection.close()
 
 
 def examine(path: Path, identity: StationIdentity) -> None:
@@ -71,13 +99,7 @@ def examine(path: Path, identity: StationIdentity) -> None:
         StoreMissing, StoreForeign, StoreVersion, StoreIdentity, StoreDamaged: why it is refused.
         sqlite3.Error: it could not be read.
     """
-    _examine_header(path)
-    connection = connect(path, "ro")
-    try:
-        # Again, now with what the write-ahead log says.
-        _examine_format(
-            path, *(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-        )
+    with reading(path) as connection:
         problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if problem != "ok":
             raise damaged(path, problem)
@@ -85,8 +107,6 @@ def examine(path: Path, identity: StationIdentity) -> None:
         if columns is None:
             raise damaged(path, "it names no station")
         found = StationIdentity(columns[0], columns[1], unsigned(columns[2]))
-    finally:
-        connection.close()
     if found != identity:
         raise StoreIdentity(
             f"{path}: belongs to station {found.station_id!r}, slot {found.slot}, generation {found.generation:x}; "
@@ -149,7 +169,7 @@ def create(path: Path, identity: StationIdentity) -> None:
         schema = files("roamcast.mss_station.store").joinpath("schema.sql").read_text("utf-8")
         connection.executescript(f"BEGIN;\n{schema}\nCOMMIT;")
         row = (identity.station_id, identity.slot, signed(identity.generation))
-        connection.execute("INSERT INTO self VALUES (1, ?, ?, ?, 0, 0, 0)", row)
+        connection.execute("INSERT INTO self VALUES (1, ?, ?, ?, 0, 0, 0, 0)", row)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("PRAGMA journal_mode = WAL")

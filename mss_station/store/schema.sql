@@ -1,7 +1,8 @@
 -- Store of a station: exactly what `DurableState` of middleware/writes.py holds. Format 1.
 -- Times: UTC microseconds. Numbers of 64 random bits (incarnation, generation) lie here as signed integers of equal bits.
 -- Vectors: 8 bytes a slot; stamps: 4 bytes slot and 8 bytes value an entry; little-endian.
--- Message keys: slot << 40 | n. Checksums: CRC-32 of the item, for SQLite does not notice a bit that flips in a value.
+-- Message keys: slot << 40 | n. Checksums: CRC-32 of the item, or of all the other columns as sums.py puts them, for
+-- SQLite does not notice a bit that flips in a value.
 
 CREATE TABLE self (
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -10,7 +11,8 @@ CREATE TABLE self (
     generation INTEGER NOT NULL,
     starts INTEGER NOT NULL,
     last_position INTEGER NOT NULL,
-    hlc INTEGER NOT NULL
+    hlc INTEGER NOT NULL,
+    alive INTEGER NOT NULL              -- own clock when the configuration was last known to be fresh
 );
 
 -- Counters outlive the rows they speak of.
@@ -63,6 +65,7 @@ CREATE TABLE record (
     ephemeral INTEGER NOT NULL,
     away_since INTEGER NOT NULL,
     ext TEXT NOT NULL,                  -- JSON: [[name, hexadecimal bytes], ...]
+    shift INTEGER NOT NULL,
     PRIMARY KEY (host, incarnation, arr)
 ) WITHOUT ROWID;
 
@@ -71,6 +74,41 @@ CREATE TABLE record_lastseq (
     host INTEGER NOT NULL,
     incarnation INTEGER NOT NULL,
     arr INTEGER NOT NULL,
+    lastseq INTEGER NOT NULL,
+    last_slot INTEGER NOT NULL,
+    last_n INTEGER NOT NULL,
+    PRIMARY KEY (host, incarnation, arr)
+) WITHOUT ROWID;
+
+-- Records that are held for a retiring station, whole. Their spools lie with the others.
+CREATE TABLE held (
+    origin INTEGER NOT NULL,            -- slot of that station
+    host INTEGER NOT NULL,
+    incarnation INTEGER NOT NULL,
+    arr INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    prev INTEGER,
+    link INTEGER NOT NULL,
+    t_vector BLOB NOT NULL,
+    t_position INTEGER NOT NULL,
+    ready INTEGER NOT NULL,
+    le INTEGER NOT NULL,
+    sess INTEGER NOT NULL,
+    ep INTEGER NOT NULL,
+    base BLOB NOT NULL,
+    base_c INTEGER NOT NULL,
+    closed INTEGER NOT NULL,
+    sdep BLOB NOT NULL,
+    moved_slot INTEGER,
+    moved_epoch INTEGER,
+    succ_ok INTEGER NOT NULL,
+    joining INTEGER NOT NULL,
+    gap INTEGER NOT NULL,
+    exp_acked INTEGER NOT NULL,
+    ephemeral INTEGER NOT NULL,
+    away_since INTEGER NOT NULL,
+    ext TEXT NOT NULL,
+    shift INTEGER NOT NULL,
     lastseq INTEGER NOT NULL,
     last_slot INTEGER NOT NULL,
     last_n INTEGER NOT NULL,
@@ -99,5 +137,88 @@ CREATE TABLE host (
     stamp_slot INTEGER NOT NULL,
     stamp_n INTEGER NOT NULL,
     gone INTEGER NOT NULL,
-    replaced BLOB NOT NULL              -- incarnations, 8 bytes each
+    replaced BLOB NOT NULL,             -- incarnations, 8 bytes each
+    taken BLOB NOT NULL                 -- first and last of each range, 8 bytes each
 );
+
+-- The station's view of the group; without a line it is as founded.
+CREATE TABLE group_view (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    content TEXT NOT NULL,              -- JSON, as group.py puts it
+    checksum INTEGER NOT NULL
+);
+
+-- Slots that are meant for a newcomer, and for no other one ever.
+CREATE TABLE reservation (
+    slot INTEGER PRIMARY KEY,
+    generation INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+);
+
+CREATE TABLE invitation (
+    key TEXT PRIMARY KEY,               -- CURVE public key of the one-time pair
+    slot INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    used_generation INTEGER,            -- NULL: it is not used
+    used_key TEXT,
+    checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- The configuration of the LAN, as middleware/lan_update/records.py has it. Versions are (time, count, node, boot). No table
+-- has an index of its own: a key lies in one place, so that a flipped bit cannot make two of it.
+CREATE TABLE lan_entry (
+    key TEXT PRIMARY KEY,
+    time INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    boot INTEGER NOT NULL,
+    value BLOB,                         -- NULL: deleted
+    after_time INTEGER,                 -- NULL: the author had nothing
+    after_count INTEGER,
+    after_node TEXT,
+    after_boot INTEGER,
+    signature BLOB NOT NULL,
+    holders TEXT NOT NULL,              -- JSON: ids, ascending
+    checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- lost+found, in the order in which it came.
+CREATE TABLE lan_found (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    time INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    boot INTEGER NOT NULL,
+    value BLOB,
+    after_time INTEGER,
+    after_count INTEGER,
+    after_node TEXT,
+    after_boot INTEGER,
+    signature BLOB NOT NULL,
+    holders TEXT NOT NULL,
+    wall INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+);
+
+CREATE TABLE lan_history (
+    key TEXT NOT NULL,
+    time INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    boot INTEGER NOT NULL,
+    value BLOB,
+    after_time INTEGER,
+    after_count INTEGER,
+    after_node TEXT,
+    after_boot INTEGER,
+    signature BLOB NOT NULL,
+    holders TEXT NOT NULL,
+    wall INTEGER NOT NULL,
+    lost_time INTEGER,                  -- version of the entry it lost to; NULL: to none
+    lost_count INTEGER,
+    lost_node TEXT,
+    lost_boot INTEGER,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (key, time, count, node, boot)
+) WITHOUT ROWID;

@@ -21,19 +21,23 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from roamcast.middleware.errors import Error
+from roamcast.middleware.lan_update.records import LanImage, PutFound, PutHistory
 from roamcast.middleware.writes import DurableState, Write
 from roamcast.mss_station.errors import StoreFull, StoreNotCommitted
 from roamcast.mss_station.store import columns, opening
 from roamcast.mss_station.store.batch import Batch
 from roamcast.mss_station.store.collection import Collection
 from roamcast.mss_station.store.failures import damaged, failure
+from roamcast.mss_station.store.lan import load_found, load_history, load_lan
 from roamcast.mss_station.store.loading import load_state
 from roamcast.mss_station.store.opening import STORE_NAME, Durability, StationIdentity
 from roamcast.mss_station.store.reserve import Reserve, free_bytes
+from roamcast.mss_station.store.snapshot import SnapshotWrite, steps, write_snapshot
 
 T = TypeVar("T")
 
 ROW_ITEM: Final = f"SELECT {columns.ITEM_COLUMNS} FROM message WHERE id = ?"
+COUNT_FOUND: Final = "SELECT count(*) FROM lan_found"
 SHRINK_PAGES: Final = 512
 SPOOL_ITEM: Final = f"SELECT {columns.ITEM_COLUMNS} FROM spool_item WHERE id = ?"
 
@@ -85,6 +89,10 @@ class Store:
             connection = _typed(path, attempt)
         return _typed(path, lambda: cls(directory, connection))
 
+    def set_durability(self, durability: Durability) -> None:
+        """From the next commit on. Raises StoreUnwritable, StoreBusy."""
+        _typed(self._path, lambda: opening.set_durability(self._connection, durability))
+
     def load(self) -> DurableState:
         """Everything that was committed. Items that are not empty stay in the store: `item` is None (see `load_item`).
 
@@ -126,7 +134,7 @@ class Store:
             InvariantError: the writes contradict the store: a bug. Rolled back.
         """
         if writes:
-            self._commit(Batch(writes))
+            self._commit(steps(writes))
 
     def remove_dropped(self) -> bool:
         """Remove some more rows that `DropRows` took away: `commit` does so too, but at most 1000 rows a call.
@@ -140,16 +148,24 @@ class Store:
             As `commit`.
         """
         if self._collection.is_behind():
-            self._commit(Batch(()))
+            self._commit([Batch(())])
         return self._collection.is_behind()
 
-    def _commit(self, batch: Batch) -> None:
-        connection, collection, floors = self._connection, self._collection, batch.floors()
+    def _commit(self, parts: Sequence[Batch | SnapshotWrite]) -> None:
+        connection, collection = self._connection, self._collection
+        floors: dict[int, int] = {}
         gone: dict[int, int] = {}
         try:
             connection.execute("BEGIN IMMEDIATE")
-            batch.execute(connection)
-            if floors or collection.is_behind():
+            for part in parts:
+                if isinstance(part, Batch):
+                    part.execute(connection)
+                    floors |= part.floors()
+                else:
+                    write_snapshot(connection, part)
+            if len(parts) > 1:  # rows and floors are others now
+                collection, floors = Collection(connection), {}
+            elif floors or collection.is_behind():
                 gone = collection.remove(connection, floors)
             connection.execute("COMMIT")
         except BaseException as error:
@@ -158,6 +174,7 @@ class Store:
             if isinstance(error, sqlite3.Error):
                 raise failure(error, self._path) from error
             raise
+        self._collection = collection
         if floors or gone:
             collection.accept(floors, gone)
 
@@ -211,6 +228,10 @@ class Store:
         self._connection.executescript(f"PRAGMA incremental_vacuum({SHRINK_PAGES})")
         self._checkpoint()
 
+    def found_count(self) -> int:
+        """Configuration entries that were set aside; `read_found` shows them."""
+        return _typed(self._path, lambda: int(self._connection.execute(COUNT_FOUND).fetchone()[0]))
+
     def free_space(self) -> int:
         """Bytes that may still be written on the store's volume. Free pages in the file are in `unused_bytes`."""
         return free_bytes(self._directory)
@@ -248,6 +269,38 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def read_lan(directory: Path) -> LanImage:
+    """The configuration in a station's store, for a look at it: needs no lock, changes nothing.
+
+    The station may run: then it is what its last commit left. History and lost+found are read by the functions below.
+
+    Raises:
+        StoreMissing, StoreForeign, StoreVersion, StoreDamaged: there is nothing to be read here.
+        StoreUnwritable, StoreBusy: not now.
+    """
+    return _look(directory, load_lan)
+
+
+def read_history(directory: Path, key: str) -> list[PutHistory]:
+    """All that a station's store knows of the writes of one key, versions ascending. As `read_lan`."""
+    return _look(directory, lambda connection: load_history(connection, key))
+
+
+def read_found(directory: Path) -> list[PutFound]:
+    """What was set aside at a station, in the order in which it came. As `read_lan`."""
+    return _look(directory, load_found)
+
+
+def _look(directory: Path, read: Callable[[sqlite3.Connection], T]) -> T:
+    path = directory / STORE_NAME
+
+    def attempt() -> T:
+        with opening.reading(path) as connection:
+            return read(connection)
+
+    return _typed(path, attempt)
 
 
 def _typed(path: Path, work: Callable[[], T]) -> T:

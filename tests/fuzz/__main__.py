@@ -22,15 +22,17 @@ from typing import Any
 
 from cbor2 import dumps
 
-from roamcast.transport.codec import decode_down, decode_peer, decode_up, encode_down, encode_peer, encode_up
+from roamcast.transport.codec import DOWN, JOIN, JOIN_ANSWER, PEER, UP, decode_up
 from roamcast.transport.errors import DecodeError
 
 VECTORS = Path(__file__).resolve().parents[1]
 Link = tuple[Callable[[bytes], Any], Callable[[Any], bytes]]
 LINKS: dict[str, Link] = {
-    "up": (decode_up, encode_up),
-    "down": (decode_down, encode_down),
-    "peer": (decode_peer, encode_peer),
+    "up": (decode_up, UP.encode),
+    "down": (DOWN.decode, DOWN.encode),
+    "peer": (PEER.decode, PEER.encode),
+    "join": (JOIN.decode, JOIN.encode),
+    "join_answer": (JOIN_ANSWER.decode, JOIN_ANSWER.encode),
 }
 EDGES = (0, 1, 23, 24, 255, 256, 65535, 65536, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 HEADS = bytes((0x18, 0x19, 0x1A, 0x1B, 0x3B, 0x5B, 0x5F, 0x7B, 0x80, 0x9A, 0x9B, 0x9F, 0xBB, 0xC0, 0xF6, 0xFB, 0xFF))
@@ -96,7 +98,7 @@ def frame(seed: int, index: int, seeds: Sequence[bytes]) -> bytes:
     if kind == 0:
         return rng.randbytes(rng.randrange(64))
     if kind < 4:
-        return dumps([rng.randrange(40), *(value(rng, 3) for _ in range(rng.randrange(12)))])
+        return dumps([rng.randrange(88), *(value(rng, 3) for _ in range(rng.randrange(12)))])
     data = rng.choice(seeds)
     for _ in range(rng.randrange(1, 5)):
         data = mutated(rng, data, rng.choice(seeds))

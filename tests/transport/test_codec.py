@@ -19,6 +19,8 @@ from roamcast.middleware.rows import Item, Kind, Row
 from roamcast.transport import limits
 from roamcast.transport.codec import (
     DOWN,
+    JOIN,
+    JOIN_ANSWER,
     PEER,
     UP,
     decode_down,
@@ -36,10 +38,9 @@ from roamcast.transport.strict import Reader, read_whole
 
 EXAMPLES = runpy.run_path(str(Path(__file__).parents[1] / "vectors" / "examples.py"))
 BROADCAST: Item = EXAMPLES["BROADCAST"]
-DECODERS = (decode_up, decode_down, decode_peer, decode_item)
 CASES = [
-    pytest.param(decode, link.encode(frame), frame, id=name)
-    for decode, (link, examples) in zip(DECODERS, EXAMPLES["LINKS"], strict=False)
+    pytest.param(link.decode, link.encode(frame), frame, id=name)
+    for link, examples in EXAMPLES["LINKS"]
     for name, frame in examples.items()
 ]
 every_frame = pytest.mark.parametrize(("decode", "data", "frame"), CASES)
@@ -147,7 +148,7 @@ def test_handshakes_of_another_major_version_are_told_apart() -> None:
 
 
 def test_a_frame_above_the_limit_of_its_link_is_refused_at_once() -> None:
-    for link, most in ((UP, 263_168), (DOWN, 264_192), (PEER, 4 << 20)):
+    for link, most in ((UP, 263_168), (DOWN, 264_192), (PEER, 4 << 20), (JOIN, 2_048), (JOIN_ANSWER, 4 << 20)):
         with pytest.raises(DecodeError, match="at most"):
             link.decode(bytes(most + 1))
 

@@ -13,11 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roamcast.transport.codec import decode_down, decode_item, decode_peer, decode_up
+from roamcast.transport.codec import (
+    decode_down,
+    decode_item,
+    decode_join,
+    decode_join_answer,
+    decode_peer,
+    decode_up,
+)
 from roamcast.transport.errors import DecodeError
 
 EXAMPLES = runpy.run_path(str(Path(__file__).parents[1] / "vectors" / "examples.py"))
-DECODERS = (decode_up, decode_down, decode_peer, decode_item)
+DECODERS = (decode_up, decode_down, decode_peer, decode_join, decode_join_answer, decode_item)
 STARTS = [
     b"",
     b"\x85\x03\x01\x02\x03\xf6",
@@ -28,6 +35,20 @@ STARTS = [
     b"\x83\x02\x01",
     b"\x84\x02\x01\x02",
     b"\x87\x01\x01",
+    b"\x89\x18\x40\x01\xf4\x00",
+    b"\x89\x18\x40\x01\xf4\x00\x80\x80",
+    b"\x89\x18\x40\x01\xf4\x00\x80\x80\x81\x83\x61k\x84\x00\x00\x61n\x00",
+    b"\x89\x18\x40\x01\xf4\x00\x80\x80\x80\x80",
+    b"\x89\x18\x40\x01\xf4\x00\x80\x80\x80\x80\x81\x86\x61k\x84\x00\x00\x61n\x00",
+    b"\x89\x18\x29\xf4\x80\x80\x80\x00\x00\x80",
+    b"\x89\x18\x29\xf4\x80\x80\x80\x00\x00\x80\x87\x40\x40\x40\x40\x40\xf5",
+    b"\x85\x18\x48",
+    b"\x85\x18\x49\x83\x01\x01\x01\x00\x01",
+    b"\x8a\x18\x4e\x00\x00",
+    b"\x8a\x18\x4e\x00\x00\x80\x81\x86\x01\x01\x83\x00\x00\x00\xf4",
+    b"\x8a\x18\x4e\x00\x00\x80\x80\xf4\x80\x00\x00\x89\x40\x81\x82\x01\x82\x00",
+    b"\x89\x18\x50\x82\x01\x00\x61d\x01",
+    b"\x84\x18\x51\x01\x61g\x81",
 ]
 """Beginnings of frames, each up to a place where the hostile item is a field, an entry, or of a newer version."""
 

@@ -15,19 +15,13 @@ from roamcast.transport.errors import KeyFileError
 pytest.importorskip("cryptography", reason="stations need the extra [station]")
 
 from roamcast.transport.station_files import (
-    HostCard,
     StationConfig,
     create_station,
-    read_host_card,
-    read_revoked,
     read_signing_key,
     read_station,
-    read_station_card,
     toml_text,
-    write_card,
     write_credential,
     write_new,
-    write_revoked,
 )
 
 HOSTS, STATIONS = "tcp://10.0.0.3:7001", "tcp://10.0.0.3:7002"
@@ -43,16 +37,15 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def test_a_new_station_can_be_read_and_its_card_says_the_same(tmp_path: Path) -> None:
+def test_a_new_station_can_be_read(tmp_path: Path) -> None:
     config = create(tmp_path / "a" / "hill")
     assert read_station(tmp_path / "a" / "hill") == config
-    card = read_station_card(tmp_path / "a" / "hill" / "station.pub")
-    assert card == config.card
+    card = config.card
     assert (card.id, card.slot, card.group, card.hosts, card.stations) == ("hill", 3, "fleet", HOSTS, STATIONS)
     assert card.key == config.keys.public
     assert read_signing_key(tmp_path / "a" / "hill").public_key().public_bytes_raw().hex() == card.signing_key
     assert (config.bind_hosts, config.bind_stations) == (HOSTS, STATIONS)
-    assert (config.durability, config.spacing_us, config.settings) == ("power", 20, {})
+    assert (config.durability, config.spacing_us, config.routes) == (None, None, {})
 
 
 def test_every_directory_is_a_generation_of_its_own(tmp_path: Path) -> None:
@@ -95,7 +88,7 @@ def test_a_station_that_was_half_made_can_be_made_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"id": "a/b"}, {"id": ""}, {"id": ".."}, {"id": "x" * 65}, {"group": "a b"}, {"slot": -1}, {"slot": 1024},
+        {"id": "a/b"}, {"id": ""}, {"id": ".."}, {"id": "x" * 65}, {"group": "a b"}, {"slot": 0}, {"slot": 1024},
         {"hosts": "10.0.0.3:7001"}, {"hosts": "tcp://10.0.0.3"}, {"stations": "tcp://a b:1"}, {"stations": "tcp://a/b:1"},
         {"hosts": "tcp://10.0.0.3:0"}, {"hosts": "tcp://10.0.0.3:65536"}, {"stations": "tcp://10.0.0.3:70000"},
         {"hosts": STATIONS},
@@ -104,21 +97,19 @@ def test_a_station_that_was_half_made_can_be_made_again(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_is_no_name_slot_or_endpoint_makes_no_station(tmp_path: Path, wrong: dict[str, str]) -> None:
     values = {"id": "hill", "slot": 3, "group": "fleet", "hosts": HOSTS, "stations": STATIONS} | wrong
-    with pytest.raises(KeyFileError, match=r"a name of at most 64|tcp://ADDRESS:PORT|from 0 to|a port of its own"):
+    with pytest.raises(KeyFileError, match=r"a name of at most 64|tcp://ADDRESS:PORT|from 1 to|a port of its own"):
         create_station(tmp_path / "new", **values)  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
 
 
 def test_what_the_operator_may_add_to_station_toml(tmp_path: Path) -> None:
     config = create(tmp_path)
-    edit(
-        tmp_path / "station.toml",
-        "\n[settings]",
-        'bind-hosts = "tcp://0.0.0.0:1"\nbind-stations = "tcp://*:2"\n'
-        'durability = "process"\nspacing-us = 0\n\n[settings]\nx = 1',
-    )
+    with (tmp_path / "station.toml").open("a") as file:
+        file.write('bind-hosts = "tcp://0.0.0.0:1"\nbind-stations = "tcp://*:2"\n')
+        file.write('durability = "process"\nspacing-us = 0\n\n[routes]\ndale = "tcp://127.0.0.1:7999"\n')
+    routes = {"dale": "tcp://127.0.0.1:7999"}
     assert read_station(tmp_path) == StationConfig(
-        config.card, config.keys, "tcp://0.0.0.0:1", "tcp://*:2", "process", 0, {"x": 1}
+        config.card, config.keys, "tcp://0.0.0.0:1", "tcp://*:2", "process", 0, routes
     )
 
 
@@ -128,8 +119,10 @@ def test_what_the_operator_may_add_to_station_toml(tmp_path: Path) -> None:
         ("slot = 3", "slot = 3\nsolt = 4", "unknown key 'solt'; known are format, id"),
         ("slot = 3", "slot = ", r"no TOML file \(at line 3, column 8\)"),
         ("slot = 3", "", "slot must be an integer"),
-        ("[settings]", "settings = 1", "settings must be a table"),
-        ("\n[settings]", 'durability = "none"\n', "durability must be 'power' or 'process'"),
+        ("slot = 3", "slot = 3\nroutes = 1", "routes must be a table"),
+        ("slot = 3", 'slot = 3\nroutes = { dale = "10.0.0.4" }', "routes: dale must be of the form tcp://"),
+        ("slot = 3", 'slot = 3\nroutes = { "a/b" = "tcp://a:1" }', "routes: 'a/b' must be the id of a station"),
+        ("slot = 3", 'slot = 3\ndurability = "none"', "durability must be 'power' or 'process'"),
         ("format = 1", "format = 9", "belongs to another release"),
     ],
 )
@@ -138,20 +131,6 @@ def test_a_wrong_station_toml_is_refused(tmp_path: Path, old: str, new: str, tex
     edit(tmp_path / "station.toml", old, new)
     with pytest.raises(KeyFileError, match=text):
         read_station(tmp_path)
-
-
-def test_a_host_card_comes_back(tmp_path: Path) -> None:
-    card = HostCard("ann", 3 << 32 | 1, curve.generate().public, 3)
-    write_card(tmp_path / "ann.pub", card)
-    assert read_host_card(tmp_path / "ann.pub") == card
-    other = replace(card, key=curve.generate().public)
-    write_card(tmp_path / "ann.pub", other)
-    assert read_host_card(tmp_path / "ann.pub") == other
-    for number in (3 << 32, 4 << 32 | 1, 1):
-        edit(tmp_path / "ann.pub", f"number = {card.number}", f"number = {number}")
-        with pytest.raises(KeyFileError, match="slot << 32 plus a counter"):
-            read_host_card(tmp_path / "ann.pub")
-        edit(tmp_path / "ann.pub", f"number = {number}", f"number = {card.number}")
 
 
 def test_a_credential_is_written_for_its_owner_alone_and_not_over_another(tmp_path: Path) -> None:
@@ -171,16 +150,6 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(KeyFileError, match="cannot be written: Not a directory"):
         write_new(tmp_path / "file" / "file", "")
-
-
-def test_revoked_hosts_are_a_list_of_names(tmp_path: Path) -> None:
-    assert read_revoked(tmp_path) == []
-    for name in ("bob", "ann", "bob"):
-        write_revoked(tmp_path, name)
-    assert read_revoked(tmp_path) == ["ann", "bob"]
-    (tmp_path / "revoked").write_text("ann\n../x\n")
-    with pytest.raises(KeyFileError, match=r"'\.\./x' is not the name of a host"):
-        read_revoked(tmp_path)
 
 
 def test_every_text_survives_the_toml_writer(tmp_path: Path) -> None:

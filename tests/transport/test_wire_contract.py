@@ -14,15 +14,29 @@ from cbor2 import dumps, loads
 
 from roamcast.middleware import host_frames as hf
 from roamcast.middleware import station_frames as sf
+from roamcast.middleware.lan_update.records import BUCKETS
+from roamcast.middleware.membership.frames import Join, Joined, JoinRefused
+from roamcast.middleware.membership.view import Closing, GroupView, View
 from roamcast.middleware.rows import Kind
+from roamcast.middleware.writes import HostEntry, RecordImage
 from roamcast.transport import limits
-from roamcast.transport.codec import DOWN, PEER, UP
+from roamcast.transport.codec import DOWN, JOIN, JOIN_ANSWER, PEER, UP
 from roamcast.transport.errors import DecodeError
-from roamcast.transport.station_codec import ROW_KINDS
+from roamcast.transport.group_codec import RECORD_STATES
+from roamcast.transport.join_codec import JOIN_BYTES_MAX
+from roamcast.transport.lan_codec import DOMAIN
+from roamcast.transport.station_fields import ROW_KINDS, SLOTS_BYTES_MAX
+from roamcast.transport.toml_files import NAME
 
 EXAMPLES = runpy.run_path(str(Path(__file__).parents[1] / "vectors" / "examples.py"))
-LINKS = {"up-frame": UP, "down-frame": DOWN, "peer-frame": PEER}
-UNIONS = {"up-frame": hf.UpFrame, "down-frame": hf.DownFrame, "peer-frame": sf.StationFrame}
+LINKS = {"up-frame": UP, "down-frame": DOWN, "peer-frame": PEER, "join-frame": JOIN, "join-answer": JOIN_ANSWER}
+UNIONS = {
+    "up-frame": get_args(hf.UpFrame),
+    "down-frame": get_args(hf.DownFrame),
+    "peer-frame": get_args(sf.StationFrame),
+    "join-frame": (Join,),
+    "join-answer": (Joined, JoinRefused),
+}
 TEXT = (files("roamcast.transport") / "wire.cddl").read_text()
 
 
@@ -120,9 +134,9 @@ def test_a_frame_a_kind_number_a_rule_and_a_vector_go_together() -> None:
     kinds: list[int] = []
     for union, link in LINKS.items():
         frames = [layout.frame for layout in link.layouts]
-        assert sorted(frame.__name__ for frame in frames) == sorted(
-            frame.__name__ for frame in get_args(UNIONS[union])
-        ), "every frame of the union is in the table, and nothing else"
+        assert sorted(frame.__name__ for frame in frames) == sorted(frame.__name__ for frame in UNIONS[union]), (
+            "every frame of the union is in the table, and nothing else"
+        )
         rules = RULES[union].split(" / ")
         assert [layout.kind for layout in link.layouts] == [int(elements(RULES[rule])[0]) for rule in rules]
         for layout, rule in zip(link.layouts, rules, strict=True):
@@ -142,6 +156,25 @@ def test_labels_of_the_contract_are_the_fields_of_the_frames() -> None:
                     assert other_words.get(label, label.replace("-", "_")) == field.name, rule
 
 
+NESTED = {
+    "group-view": GroupView,
+    "closing": Closing,
+    "record-image": RecordImage,
+    "host-entry": HostEntry,
+    "durable-view": View,
+}
+
+
+@pytest.mark.parametrize(("rule", "kind"), NESTED.items())
+def test_labels_within_frames_are_the_fields_of_what_they_carry(rule: str, kind: type) -> None:
+    *_, array = RULES[rule].partition("[")
+    parts = elements("[" + array)
+    assert len(parts) == len(fields(kind))
+    for part, field in zip(parts, fields(kind), strict=True):
+        if ":" in part.split("[")[0]:
+            assert part.split(":")[0].replace("-", "_") == field.name
+
+
 def test_sizes_of_limits_py_are_those_of_the_contract() -> None:
     assert RULES["body"] == f"bstr .size (0..{limits.BODY_BYTES_MAX})"
     assert RULES["item-bytes"] == f"bstr .size (0..{limits.ITEM_BYTES_MAX})"
@@ -150,13 +183,29 @@ def test_sizes_of_limits_py_are_those_of_the_contract() -> None:
     assert RULES["sentence"] == f"tstr .size (0..{limits.TEXT_BYTES_MAX})"
     assert RULES["slot"] == f"0..{limits.SLOT_MAX}"
     assert RULES["counter"] == f"0..{limits.COUNTER_MAX}"
+    assert RULES["lan-key"] == f"tstr .size (1..{limits.LAN_KEY_BYTES_MAX})"
+    assert RULES["lan-value"] == f"bstr .size (0..{limits.LAN_VALUE_BYTES_MAX}) / null"
+    assert f"signature: bstr .size {limits.SIGNATURE_BYTES}," in RULES["lan-entry"]
+    assert RULES["member"] == f"1..{limits.SLOT_MAX}"
+    assert RULES["slots"] == f"bstr .size (0..{SLOTS_BYTES_MAX})"
+    assert RULES["place"] == f"{-limits.PLACE_MAX - 1}..{limits.PLACE_MAX}"
+    assert RULES["shift"] == f"0..{limits.PLACE_MAX}"
+    assert f"replaced: [*{limits.REPLACED_MAX} uint64]" in RULES["host-entry"]
+    assert f"taken: [*{limits.TAKEN_MAX} [" in RULES["host-entry"]
+    assert f"state: 0..{len(RECORD_STATES) - 1}" in RULES["record-image"]
+    assert RULES["holders"] == f"[*{limits.STATIONS_MAX} node]"
+    assert RULES["node"] == f'tstr .regexp "{NAME.pattern}"'
+    assert RULES["bucket"] == f"0..{BUCKETS - 1}"
+    assert f"'{DOMAIN.decode()}'" in RULES["lan-signed"]
     assert RULES["growth"] == f"(*{limits.EXTRA_ELEMENTS_MAX} extra)"
     assert f"bstr .size (0..{limits.EXTRA_BYTES_MAX})" in RULES["extra"]
     assert f"at most {limits.EXTRA_BYTES_MAX} bytes together, arrays at most {limits.NESTING_MAX} deep" in TEXT
-    sizes = re.search(r"up at most (\d+) bytes, down at most (\d+), between\n; stations at most (\d+)", TEXT)
+    sizes = re.search(
+        r"up at most (\d+) bytes, down at most (\d+), between\n; stations at most (\d+), a JOIN (\d+),", TEXT
+    )
     assert sizes is not None
     assert [int(size) for size in sizes.groups()] == [
-        limits.UP_FRAME_BYTES_MAX, limits.DOWN_FRAME_BYTES_MAX, limits.PEER_FRAME_BYTES_MAX,
+        limits.UP_FRAME_BYTES_MAX, limits.DOWN_FRAME_BYTES_MAX, limits.PEER_FRAME_BYTES_MAX, JOIN_BYTES_MAX,
     ]  # fmt: skip
 
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import difflib
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from roamcast.middleware import host_frames as hf
 from roamcast.middleware import station_frames as sf
+from roamcast.middleware.lan_update.records import BUCKETS, Entry, LanAck, LanPacket, Version
+from roamcast.middleware.membership.frames import Join, Joined, JoinFrame, JoinRefused
+from roamcast.middleware.membership.view import Closing, Ending, GroupView, View
 from roamcast.middleware.rows import Item, Kind, Row, SpoolItem
-from roamcast.transport.codec import DOWN, PEER, UP, encode_item
+from roamcast.middleware.writes import HostEntry, RecordImage
+from roamcast.transport.codec import DOWN, JOIN, JOIN_ANSWER, PEER, UP, encode_item
 
 FOLDER = Path(__file__).parent
 KEY = b"Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID"
@@ -26,6 +30,32 @@ MAIL = Item(0, 1, "zo\u00eb-\u96ea", 0, 1, Kind.MAIL, b"")
 REFUSED = Item(1023, (1 << 40) - 1, "b", 7, BIG, Kind.REFUSED, b"\x00\xff")
 MH = (3 << 32 | 12, 0xFEDC_BA98_7654_3210)
 SPOOLED = encode_item(BROADCAST)
+
+
+class Holders(frozenset[Any]):
+    """Shows its elements in one order."""
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(map(repr, sorted(self)))}}}"
+
+
+WALL = 1_795_000_000_000_000
+OLD, NEW = Version(WALL, 0, "hill", (1 << 64) - 1), Version(WALL, 1, "dale.2", 0)
+HOLDERS = Holders(("hill", "dale.2", "X"))
+LIVE = Entry("settings/colour", OLD, b"\xa0", None, bytes(range(64)), Holders())
+CLOSING = GroupView(
+    (1, 3, 4, 5, 8), (1, 4, 5), (1, 5), (1, 4), (1,), True,
+    (Closing(4, 0, 70_000, 12, (0, 9, 0, 0, 69_998)), Closing(5, 3, 0, 12, ())),
+)  # fmt: skip
+VIEW = View(
+    (1, 3, 4, 5, 8), {1: (0, (0, 9)), 4: (0, (4, 0, 70_000)), 5: (3, ())},
+    {1: Ending(0, 9, (0, 9, 0, 12)), 5: Ending(3, 0, ())}, Holders((1, 4)), Holders((1, 5)), False, 3, 8, True,
+)  # fmt: skip
+IMAGE = RecordImage(
+    MH, 9, "moved", -1, True, (4, 0, 70_000), 70_001, False, 8, 7, 9, (5, 1, 70_001), -17, True, 41, (3, 70_000),
+    (), (5, 10), True, 0, False, True, False, WALL, (("b", b""), ("aa", b"\1")), 70_009,
+)  # fmt: skip
+DELETED = Entry("topics/\u96ea", NEW, None, OLD, bytes(64), HOLDERS)
 
 
 def _row(n: int, kind: Kind, item: bytes, **changed: Any) -> Row:
@@ -46,16 +76,20 @@ UP_EXAMPLES: dict[str, hf.UpFrame] = {
     "ping": hf.Ping(9, 123_456),
     "detach": hf.Detach(9),
     "leave": hf.Leave(9),
+    "seen": hf.Seen(9, ((0, 12), (3, 70_000)), 40, 41, (38, 40)),
+    "seen-nothing": hf.Seen(1, (), 0, 0, ()),
 }
 DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
     "welcome": hf.Welcome((1, 0), 9, 40, False, -3, 262_144, 512),
     "welcome-stations": hf.Welcome(
         (1, 7), 9, 40, True, 0, 1, 1, (("hill", 3, "tcp://10.0.0.3:7001", KEY), ("dale", 0, "tcp://dale:7001", KEY))
     ),
+    "welcome-loss": hf.Welcome((1, 0), 9, 40, False, 17, 262_144, 512, passed=((0, 12), (3, 70_000)), absent=(38, 40)),
     "msg": hf.Msg(-2, 1_000, ((-1, BROADCAST), (300, MAIL), (1_000, REFUSED))),
     "msg-empty": hf.Msg(70_000, 70_003, ()),
     "uack": hf.Uack(9, 41, 3, 70_000),
     "pong": hf.Pong(123_456),
+    "pong-safe": hf.Pong(123_456, 37, ((0, 12), (3, 70_000))),
     "wait": hf.Wait("the station that holds your custody is down", 4, 1_795_000_000_000_000),
     "reset": hf.Reset(9),
     "stale": hf.Stale(10),
@@ -63,6 +97,9 @@ DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
     "refused": hf.Refused("too-large", "body of 300000 bytes, at most 262144 allowed"),
     "nosession": hf.NoSession(),
     "left": hf.Left(),
+    "move": hf.Move((("dale", 0, "tcp://dale:7001", KEY),)),
+    "ask": hf.Ask(9),
+    "fates": hf.Fates(9, (38,)),
 }
 PEER_EXAMPLES: dict[str, sf.StationFrame] = {
     "link": sf.Link((1, 0), "fleet", "hill", 3, BIG, (1 << 64) - 1, 12, 70_000, 5, 3, 1_795_000_000_000_000),
@@ -77,8 +114,11 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
             _row(70_003, Kind.EXPIRE, b"", number=0, taken=(0, 0)),
         ),
     ),
-    "claims": sf.Claims(False, ((0, 9), (3, 70_000)), ((3, 69_999),), (), 70_000, 1_795_000_000_000_000),
-    "claims-full": sf.Claims(True, ((0, 9),), ((0, 9),), ((0, 8),), 0, 0, (1, 4)),
+    "claims": sf.Claims(
+        False, ((0, 9), (3, 70_000)), ((3, 69_999),), (), 70_000, 1_795_000_000_000_000, (), GroupView((1, 3, 5))
+    ),
+    "claims-full": sf.Claims(True, ((0, 9),), ((0, 9),), ((0, 8),), 0, 0, (1, 4), GroupView((1, 4, 9), serving=False)),
+    "claims-closing": sf.Claims(False, (), (), (), 0, 0, (), CLOSING),
     "nack": sf.Nack(3, 69_990, 69_999),
     "handoff-req": sf.HandoffReq(MH, 9, 8, -17, 42, (0, 2)),
     "state": sf.State(
@@ -95,8 +135,47 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
     "expire": sf.Expire(MH, 9, (4, 0, 70_000)),
     "xack": sf.XAck(MH, 9),
     "spooled": sf.Spooled((5 << 32 | 1, 0), 9),
+    "claimed": sf.Claimed(MH, 9),
+    "noted": sf.Noted(MH, 9),
+    "group-query": sf.GroupQuery(MH, 9),
+    "lan-packet": LanPacket(
+        70_000, False, WALL, (), (0, 7, 255), ((LIVE.key, LIVE.version, Holders()), (DELETED.key, OLD, HOLDERS)),
+        ("hosts/anna", "\u96ea"), (LIVE, DELETED),
+    ),
+    "lan-packet-sums": LanPacket(1, True, 0, tuple((1 << 64) - 1 if b == 3 else b % 24 for b in range(BUCKETS))),
+    "lan-ack": LanAck(70_000),
+    "adopt": sf.Adopt(IMAGE, 2, 70_001, 1_700_000_000_000_000),
+    "adopt-part": sf.AdoptPart(
+        IMAGE.key, 1, 2, ((-1, SpoolItem(0, 1, b"", 0)), (5, SpoolItem(3, 70_000, SPOOLED, len(SPOOLED))))
+    ),
+    "adopted": sf.Adopted(IMAGE.key),
+    "reserve": sf.Reserve(6, (1 << 64) - 1),
+    "reserved": sf.Reserved(6, (1 << 64) - 1, False, 9),
+    "snapshot-req": sf.SnapshotReq(70_000, MH[0]),
+    "snapshot": sf.Snapshot(
+        70_000, MH[0],
+        ((70_001, _row(70_000, Kind.MAIL, encode_item(MAIL))), (70_007, _row(9, Kind.LEAVE, b"", slot=1, stamp=()))),
+        (HostEntry(*MH, (WALL, 3, 69_990), False, (0, BIG), ((1, 40), (42, 99))), HostEntry(BIG, 0, (0, 0, 0), True)),
+        True, ((1, 9, 8), (3, 70_000, 0)), 70_008, WALL, VIEW,
+    ),
+    "snapshot-empty": sf.Snapshot(0, 0, (), (), False, (), 0, 0, View((1,), serving=False)),
 }  # fmt: skip
-LINKS: tuple[tuple[Any, dict[str, Any]], ...] = ((UP, UP_EXAMPLES), (DOWN, DOWN_EXAMPLES), (PEER, PEER_EXAMPLES))
+JOIN_EXAMPLES: dict[str, Join] = {
+    "join": Join(
+        (1, 0), "dale", BIG, "tcp://dale:7001", "tcp://10.0.0.4:7002", KEY.decode(), KEY[::-1].decode(), "0f" * 32
+    ),
+}  # fmt: skip
+JOIN_ANSWER_EXAMPLES: dict[str, JoinFrame] = {
+    "joined": Joined(6, "fleet", (replace(LIVE, key="stations/hill"), replace(LIVE, key="stations/dale"))),
+    "join-refused": JoinRefused("slot", "station hill has not confirmed slot 6 yet", True),
+}
+LINKS: tuple[tuple[Any, dict[str, Any]], ...] = (
+    (UP, UP_EXAMPLES),
+    (DOWN, DOWN_EXAMPLES),
+    (PEER, PEER_EXAMPLES),
+    (JOIN, JOIN_EXAMPLES),
+    (JOIN_ANSWER, JOIN_ANSWER_EXAMPLES),
+)
 
 
 def readable(frame: Any, data: bytes) -> str:

@@ -4,197 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import random
-import types
-import typing
+import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roamcast.middleware.errors import InvariantError
-from roamcast.middleware.rows import Kind, MessageId, Row, SpoolItem
-from roamcast.middleware.writes import (
-    DropRecord,
-    DropRows,
-    DropSpoolItems,
-    DurableState,
-    HostEntry,
-    PlaceRow,
-    PutHost,
-    PutLastSeq,
-    PutRecord,
-    PutRow,
-    PutStart,
-    RecordImage,
-    RecordKey,
-    SpoolAdd,
-    SpoolMove,
-    SpoolRenumber,
-    SpoolTrim,
-    Write,
-)
-from roamcast.mss_station.store import StationIdentity, Store
+from roamcast.middleware.lan_update.records import HISTORY_MAX, LanImage
+from roamcast.middleware.rows import SpoolItem
+from roamcast.middleware.writes import DropRows, DurableState, PlaceRow, PutLastSeq, PutRow, PutStart, SpoolAdd, Write
+from roamcast.mss_station.store import StationIdentity, Store, read_found, read_history, read_lan
 
-SLOTS = 4
-
-
-def any_value(rng: random.Random, hint: Any) -> Any:
-    """A value of a field's type, so that a field added later is tested too."""
-    if hint is bool:
-        return rng.random() < 0.5
-    if hint is int:
-        return rng.randrange(1 << rng.randrange(1, 63))
-    if hint is str:
-        return rng.choice(["", "open", "höst"])
-    if hint is bytes:
-        return rng.randbytes(rng.randrange(4))
-    arguments = typing.get_args(hint)
-    if typing.get_origin(hint) is types.UnionType:
-        return any_value(rng, rng.choice(arguments)) if rng.random() < 0.7 else None
-    if hint is types.NoneType:
-        return None
-    assert typing.get_origin(hint) is tuple, f"no values for {hint}"
-    if arguments[-1] is Ellipsis:
-        return tuple(any_value(rng, arguments[0]) for _ in range(rng.randrange(5)))
-    return tuple(any_value(rng, argument) for argument in arguments)
-
-
-def any_instance(rng: random.Random, kind: type, /, **given: Any) -> Any:
-    """An instance of a dataclass with `given` fields, the others at random."""
-    hints = typing.get_type_hints(kind)
-    values = {f.name: any_value(rng, hints[f.name]) for f in dataclasses.fields(kind) if f.name not in given}
-    return kind(**values, **given)
-
-
-class Workload:
-    """Random writes that a core could ask for; `image` is what they make."""
-
-    def __init__(self, seed: int) -> None:
-        self.rng = random.Random(seed)
-        self.image = DurableState()
-        self.bytes_of: dict[MessageId, bytes] = {}
-        hosts = [(rng_slot << 32 | 1, incarnation) for rng_slot, incarnation in ((0, 0), (1, 1), (2, (1 << 64) - 1))]
-        self.keys: list[RecordKey] = [(*mh, arr) for mh in hosts for arr in (0, 5, 9)]
-        self.makers = (
-            *(self.put_row,) * 8,
-            *(self.place_row,) * 3,
-            self.drop_rows,
-            self.put_record,
-            self.drop_record,
-            *(self.put_lastseq,) * 3,
-            *(self.spool_add,) * 4,
-            self.spool_trim,
-            self.spool_renumber,
-            self.spool_move,
-            self.drop_items,
-            self.put_host,
-            self.put_start,
-        )
-
-    def batch(self) -> list[Write]:
-        writes: list[Write] = []
-        for _ in range(self.rng.choice((1, 3, 10, 30))):
-            write = self.rng.choice(self.makers)()
-            if write is not None:
-                writes.append(write)
-                self.image.apply((write,))
-        return writes
-
-    def next_position(self) -> int:
-        return self.image.last_position + self.rng.choice((1, 1, 3))
-
-    def put_row(self) -> Write:
-        rng, slot = self.rng, self.rng.randrange(SLOTS)
-        stream = self.image.streams.get(slot)
-        n = (stream.stored if stream else 0) + 1
-        item = rng.randbytes(rng.choice((0, 20, 9_000)))
-        self.bytes_of[slot, n] = item
-        row: Row = any_instance(
-            rng,
-            Row,
-            slot=slot,
-            n=n,
-            stamp=tuple((k, rng.randrange(1 << 50)) for k in range(SLOTS) if rng.random() < 0.5),
-            kind=rng.choice(list(Kind)),
-            incarnation=rng.getrandbits(64),
-            taken=(rng.randrange(100), rng.randrange(-100, 100)),
-            item=item,
-            size=len(item),
-            position=None,
-        )
-        return PutRow(row, self.next_position() if rng.random() < 0.7 else None)
-
-    def place_row(self) -> Write | None:
-        waiting = [row.id for row in self.image.rows.values() if row.position is None]
-        if not waiting:
-            return None
-        return PlaceRow(*self.rng.choice(waiting), self.next_position(), self.rng.randrange(1 << 50))
-
-    def drop_rows(self) -> Write | None:
-        slot = self.rng.randrange(SLOTS)
-        stream = self.image.streams.get(slot)
-        return DropRows(slot, self.rng.randint(stream.floor, stream.stored)) if stream else None
-
-    def put_record(self) -> Write:
-        number, incarnation, arr = self.rng.choice(self.keys)
-        image: RecordImage = any_instance(
-            self.rng, RecordImage, mh=(number, incarnation), arr=arr, base_c=self.rng.randrange(-9, 9)
-        )
-        return PutRecord(image)
-
-    def drop_record(self) -> Write:
-        return DropRecord(self.rng.choice(self.keys))
-
-    def put_lastseq(self) -> Write | None:
-        if not self.image.records:
-            return None
-        return PutLastSeq(
-            self.rng.choice(list(self.image.records)), self.rng.randrange(99), (1, self.rng.randrange(99))
-        )
-
-    def spool_add(self) -> Write | None:
-        rng, key = self.rng, self.rng.choice(self.keys)
-        if not self.image.rows:
-            return None
-        spool = self.image.spools.get(key)
-        pos = spool[-1][0] if spool else -50
-        entries, items = [], []
-        for slot, n in rng.sample(sorted(self.image.rows), rng.randint(1, min(5, len(self.image.rows)))):
-            pos += rng.randint(1, 3)
-            entries.append((pos, slot, n))
-            if (slot, n) not in self.image.items:
-                item = self.bytes_of[slot, n]
-                items.append(SpoolItem(slot, n, item if rng.random() < 0.5 else None, len(item)))
-        return SpoolAdd(key, tuple(entries), tuple(items))
-
-    def spool_trim(self) -> Write:
-        key = self.rng.choice(self.keys)
-        spool = self.image.spools.get(key) or [(0, 0, 0)]
-        return SpoolTrim(key, self.rng.choice(spool)[0])
-
-    def spool_renumber(self) -> Write:
-        return SpoolRenumber(self.rng.choice(self.keys))
-
-    def spool_move(self) -> Write | None:
-        free = [key for key in self.keys if not self.image.spools.get(key)]
-        return SpoolMove(self.rng.choice(self.keys), self.rng.choice(free)) if free else None
-
-    def drop_items(self) -> Write | None:
-        if not self.image.items:
-            return None
-        ids = sorted(self.image.items)
-        return DropSpoolItems(tuple(self.rng.sample(ids, self.rng.randint(1, min(3, len(ids))))))
-
-    def put_host(self) -> Write:
-        replaced = tuple(self.rng.getrandbits(64) for _ in range(self.rng.randrange(3)))
-        entry: HostEntry = any_instance(
-            self.rng, HostEntry, number=self.rng.randrange(5), incarnation=self.rng.getrandbits(64), replaced=replaced
-        )
-        return PutHost(entry)
-
-    def put_start(self) -> Write:
-        return PutStart(self.image.starts + 1)
+WORKLOAD = runpy.run_path(str(Path(__file__).with_name("workload.py")))
+LAN_KEYS: tuple[str, ...] = WORKLOAD["LAN_KEYS"]
 
 
 def stored_form(image: DurableState) -> dict[str, Any]:
@@ -203,14 +26,24 @@ def stored_form(image: DurableState) -> dict[str, Any]:
     form["rows"] = {i: dataclasses.replace(row, item=None if row.size else b"") for i, row in image.rows.items()}
     form["items"] = {i: dataclasses.replace(it, item=None if it.size else b"") for i, it in image.items.items()}
     form["spools"] = {key: spool for key, spool in image.spools.items() if spool}
+    form["lan"] = LanImage(dict(image.lan.entries), image.lan.alive, [], dict(image.lan.history))
+    for key in image.lan.history:
+        form["lan"].forget(key)
     return form
 
 
-def check(store: Store, workload: Workload) -> set[str]:
+def check(store: Store, directory: Path, workload: Any) -> set[str]:
     """Compare all; returns the names of what was not empty."""
     loaded, expected = stored_form(store.load()), stored_form(workload.image)
     for name, value in expected.items():
         assert loaded[name] == value, name
+    lan = workload.image.lan
+    expected |= {f"lan.{field.name}": getattr(lan, field.name) for field in dataclasses.fields(LanImage)}
+    expected["invitations"] = expected["invitations"].invitations
+    assert read_lan(directory) == loaded["lan"]
+    assert read_found(directory) == lan.found and store.found_count() == len(lan.found)
+    for key in LAN_KEYS:
+        assert read_history(directory, key) == [line for _, line in sorted(lan.history.get(key, {}).items())]
     for message, item in workload.bytes_of.items():
         kept = message in workload.image.rows or message in workload.image.items
         assert store.load_item(*message) == (item if kept else None), message
@@ -225,7 +58,7 @@ def check(store: Store, workload: Workload) -> set[str]:
 def test_same_as_the_image_after_random_writes(directory: Path, identity: StationIdentity, seed: int | None) -> None:
     seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed
     print("seed", seed)
-    workload = Workload(seed)
+    workload = WORKLOAD["Workload"](seed)
     seen: set[str] = set()
     store = Store.open(directory, identity, durability="process")
     for step in range(150):
@@ -234,10 +67,30 @@ def test_same_as_the_image_after_random_writes(directory: Path, identity: Statio
             store.close()
             store = Store.open(directory, identity, durability="process")
         if step % 10 == 0:
-            seen |= check(store, workload)
-    check(store, workload)
+            seen |= check(store, directory, workload)
+    check(store, directory, workload)
     store.close()
-    assert seen == {field.name for field in dataclasses.fields(DurableState)}
+    lan = {f"lan.{field.name}" for field in dataclasses.fields(LanImage)}
+    assert seen == {field.name for field in dataclasses.fields(DurableState)} | lan
+    assert any(len(lines) == HISTORY_MAX for lines in workload.image.lan.history.values())
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, None])
+def test_same_as_the_image_of_a_newcomer(directory: Path, identity: StationIdentity, seed: int | None) -> None:
+    seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed
+    print("seed", seed)
+    workload = WORKLOAD["Joining"](seed)
+    seen: set[str] = set()
+    store = Store.open(directory, identity, durability="process")
+    for step in range(150):
+        store.commit(workload.batch())
+        if workload.rng.random() < 0.1:
+            store.close()
+            store = Store.open(directory, identity, durability="process")
+        if step % 4 == 0:
+            seen |= check(store, directory, workload)
+    store.close()
+    assert seen >= {"rows", "streams", "last_position", "hlc", "hosts", "view"}
 
 
 def test_a_tick_may_accept_spool_and_drop_one_row(directory: Path, identity: StationIdentity, make_row: Any) -> None:

@@ -1,6 +1,7 @@
 """Commits ticks for ever and says after each how far it is; kills itself at a given statement of a given tick.
 
-Arguments: directory, tick, statement (0 0: never). A tick accepts three rows, places them, spools one, collects.
+Arguments: directory, tick, statement (0 0: never). A tick accepts three rows, places them, spools one, collects, and
+takes a change of the configuration and one of the group.
 """
 
 from __future__ import annotations
@@ -8,10 +9,35 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+from roamcast.middleware.lan_update.records import (
+    DropEntry,
+    Entry,
+    LanWrite,
+    PutAlive,
+    PutEntry,
+    PutFound,
+    PutHistory,
+    Version,
+)
+from roamcast.middleware.membership.invitations import DropInvitation, Invitation, Newcomer, PutInvitation
+from roamcast.middleware.membership.view import Ending, View
 from roamcast.middleware.rows import Kind, Row, SpoolItem
-from roamcast.middleware.writes import DropRows, PutLastSeq, PutRecord, PutRow, RecordImage, SpoolAdd, Write
+from roamcast.middleware.writes import (
+    DropHeld,
+    DropRows,
+    PutHeld,
+    PutLastSeq,
+    PutRecord,
+    PutReservation,
+    PutRow,
+    PutView,
+    RecordImage,
+    SpoolAdd,
+    Write,
+)
 from roamcast.mss_station.lock import DirectoryLock
 from roamcast.mss_station.store import StationIdentity, Store
 
@@ -54,7 +80,35 @@ def make_tick(n: int) -> list[Write]:
     writes += [PutLastSeq(KEY, n, (1, n)), SpoolAdd(KEY, ((n, 1, n),), (SpoolItem(1, n, None, 3000),))]
     if n > 90:
         writes.append(DropRows(1, n - 90))
-    return writes
+    return [*writes, *make_group(n), *make_lan(n)]
+
+
+def make_group(n: int) -> list[Write]:
+    """What the tick that ends with row n changes of the group: one record is held, with a spool of one."""
+    held, before = replace(RECORD, arr=n + 1, away_since=n), (*KEY[:2], n - 2)
+    return [
+        PutView(View((1, 2), {2: (1, (0, n))}, {2: Ending(1, n, (n, 0))}, frozenset([2]))),
+        PutReservation(n % 2 + 3, n),
+        PutInvitation(Invitation(f"key {n}", 3, n, Newcomer(n, "its key"))),
+        DropInvitation(f"key {n - 3}"),
+        DropHeld(before, False),
+        PutHeld(2, held),
+        SpoolAdd(held.key, ((-1, 1, n),), ()),
+    ]
+
+
+def make_lan(n: int) -> list[LanWrite]:
+    """What the tick that ends with row n changes in the configuration."""
+    entry = Entry(f"hosts/{n % 2}", Version(n, 0, "north", n), b"%d" % n, None, bytes(64))
+    deleted = Entry(f"topics/{n}", Version(n, 0, "north", n), None, None, bytes(64), frozenset(["north"]))
+    return [
+        PutAlive(n),
+        PutEntry(entry),
+        PutEntry(deleted),
+        DropEntry(f"topics/{n - 3}"),
+        PutFound(deleted, n),
+        PutHistory(entry, n),
+    ]
 
 
 def main(directory: Path, kill_tick: int, kill_statement: int) -> None:
@@ -82,4 +136,5 @@ def main(directory: Path, kill_tick: int, kill_statement: int) -> None:
             sys.exit("there is no such statement")
 
 
-main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

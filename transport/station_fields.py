@@ -1,0 +1,138 @@
+"""Values that frames of the station link share: rows, spool items, vectors, sets of slots. Items travel as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any, Final
+
+from roamcast.middleware.errors import ensure
+from roamcast.middleware.rows import Kind, Row, SpoolItem
+from roamcast.transport import limits
+from roamcast.transport.layout import COUNTER, NATURAL, PAIRS, SLOT, UINT64, Field, array, group, integer, octets
+from roamcast.transport.limits import COUNTER_MAX, INT64_MAX, SLOT_MAX
+from roamcast.transport.strict import MAP, Reader
+
+ROW_ELEMENTS: Final = 11
+ROW_KINDS: Final = tuple(Kind)
+SLOTS_BYTES_MAX: Final = (SLOT_MAX >> 3) + 1
+
+
+def record(kind: type, *parts: Field) -> Field:
+    """An array of exactly the fields of a dataclass, in their order."""
+    whole = group(*parts)
+    names = [field.name for field in fields(kind)]
+    return Field(
+        lambda reader: kind(*whole.read(reader)),
+        lambda value: whole.plain([getattr(value, name) for name in names]),
+    )
+
+
+def ascending(element: Field, most: int, key: Callable[[Any], int]) -> Field:
+    """An array of at most `most` elements in strictly ascending order of their `key`; the sender sorts."""
+    whole = array(element, most)
+
+    def read(reader: Reader) -> tuple[Any, ...]:
+        values: tuple[Any, ...] = whole.read(reader)
+        if any(key(one) >= key(other) for one, other in pairwise(values)):
+            raise reader.refuse("elements are not in ascending order")
+        return values
+
+    return Field(read, lambda values: whole.plain(sorted(values, key=key)))
+
+
+def _read_slots(reader: Reader) -> tuple[int, ...]:
+    """Bit i of the little-endian number is slot i; no byte too many, so that a set has one form."""
+    data = reader.octets(0, SLOTS_BYTES_MAX)
+    bits = int.from_bytes(data, "little")
+    if data.endswith(b"\0") or bits & 1:
+        raise reader.refuse("a set of slots that ends in zeros, or slot 0 in it")
+    return tuple([slot for slot in range(bits.bit_length()) if bits >> slot & 1])
+
+
+def _plain_slots(slots: Iterable[int]) -> bytes:
+    bits = 0
+    for slot in slots:
+        bits |= 1 << slot
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
+def _read_vector(reader: Reader) -> tuple[int, ...]:
+    vector = tuple(reader.integers(reader.count(SLOT_MAX + 1)))
+    if vector and not 0 <= min(vector) <= max(vector) <= COUNTER_MAX:
+        raise reader.refuse("vector entry out of range")
+    return vector
+
+
+def _key_order(key: str) -> tuple[int, bytes]:
+    """Order of the keys as they are encoded (RFC 8949 section 4.2.1)."""
+    return len(key.encode()), key.encode()
+
+
+def _read_ext(reader: Reader) -> dict[str, bytes]:
+    entries: dict[str, bytes] = {}
+    before = (-1, b"")
+    for _ in range(reader.count(limits.EXT_ENTRIES_MAX, MAP)):
+        key = reader.text(1, limits.EXT_KEY_BYTES_MAX)
+        if _key_order(key) <= before:
+            raise reader.refuse("map keys doubled or out of order")
+        before = _key_order(key)
+        entries[key] = reader.octets(0, limits.EXT_VALUE_BYTES_MAX)
+    return entries
+
+
+def _plain_ext(entries: dict[str, bytes]) -> dict[str, bytes]:
+    return {key: entries[key] for key in sorted(entries, key=_key_order)}
+
+
+def read_row(reader: Reader, origin: int) -> Row:
+    """The row of `origin` at the cursor. Raises DecodeError."""
+    if reader.count(ROW_ELEMENTS) != ROW_ELEMENTS:
+        raise reader.refuse(f"row of {ROW_ELEMENTS} elements expected")
+    n, hlc, host, incarnation, number, e, c, kind, addressee = reader.integers(9)
+    if not (
+        1 <= n <= COUNTER_MAX
+        and 0 <= hlc <= INT64_MAX
+        and 0 <= host <= INT64_MAX
+        and 0 <= incarnation <= limits.UINT64_MAX
+        and 0 <= number <= INT64_MAX
+        and 0 <= e <= INT64_MAX
+        and limits.INT64_MIN <= c <= INT64_MAX
+        and 0 <= kind < len(ROW_KINDS)
+        and 0 <= addressee <= INT64_MAX
+    ):
+        raise reader.refuse("a number of the row is out of range")
+    stamp = PAIRS.read(reader)
+    item = reader.octets(0, limits.ITEM_BYTES_MAX)
+    return Row(origin, n, stamp, hlc, ROW_KINDS[kind], host, incarnation, number, (e, c), addressee, item, len(item))
+
+
+def plain_row(row: Row) -> list[Any]:
+    """The row, for an encoder; its origin stands elsewhere in the frame."""
+    ensure(row.item is not None, f"row {row.id} is sent without its item")
+    e, c = row.taken
+    head = [row.n, row.hlc, row.host, row.incarnation, row.number, e, c, int(row.kind), row.addressee]
+    return [*head, PAIRS.plain(row.stamp), row.item]
+
+
+def _read_spool_item(reader: Reader) -> SpoolItem:
+    slot, n, item = _SPOOLED.read(reader)
+    return SpoolItem(slot, n, item, len(item))
+
+
+def _plain_spool_item(entry: SpoolItem) -> list[Any]:
+    ensure(entry.item is not None, f"spool entry {(entry.slot, entry.n)} is sent without its item")
+    return [entry.slot, entry.n, entry.item]
+
+
+MH = group(NATURAL, UINT64)
+MEMBER = integer(1, SLOT_MAX)
+"""Slot of a station that is or was a member; slot 0 is none."""
+SLOTS = Field(_read_slots, _plain_slots)
+VECTOR = Field(_read_vector)
+MESSAGE = group(SLOT, COUNTER)
+PART = integer(0, limits.SPOOL_PARTS_MAX)
+EXT = Field(_read_ext, _plain_ext)
+_SPOOLED = group(SLOT, COUNTER, octets(0, limits.ITEM_BYTES_MAX))
+SPOOL_ITEM = Field(_read_spool_item, _plain_spool_item)
