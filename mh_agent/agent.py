@@ -22,15 +22,14 @@ import cbor2
 
 from roamcast.mh_agent.events import AgentClosed, Discontinuity, Event, Message, Receipt, StateLost
 from roamcast.mh_agent.link import Link
-from roamcast.mh_agent.state_file import StateFile
-from roamcast.middleware.errors import LocalProtocolError
+from roamcast.mh_agent.state_file import StateFile, encode
 from roamcast.middleware.mobile_host import effects as do
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.errors import AgentEnded, StateError
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state_log import StateLog
 from roamcast.middleware.rows import Kind
-from roamcast.transport.credential import StationAddress, read_credential
+from roamcast.transport.credential import read_credential
 
 T = TypeVar("T")
 
@@ -69,11 +68,11 @@ class Agent:
     ) -> None:
         credential = read_credential(Path(file))
         self.name = credential.name
-        self._stations = {station.slot: station for station in credential.stations}
+        stations = tuple((known.id, known.slot, known.endpoint, known.key.encode()) for known in credential.stations)
         if state == BESIDE:
             state = Path(file).with_suffix(".state")
         store = StateFile(Path(state)) if isinstance(state, (str, os.PathLike)) else state
-        self._state = StateLog(store, cbor2.dumps, cbor2.loads, zlib.crc32)
+        self._state = StateLog(store, encode, cbor2.loads, zlib.crc32)
         if self._state.cut:
             _log.warning("%s: %d bytes of an unfinished record of the state were cut off", self.name, self._state.cut)
         self.watchers: list[Callable[[], None]] = []  # called under the lock when there may be news: must be quick
@@ -83,7 +82,8 @@ class Agent:
         self._on_status = on_status
         self._told: dict[str, Any] = {}
         self._receipts: weakref.WeakValueDictionary[int, Receipt] = weakref.WeakValueDictionary()
-        self._changed = threading.Condition()
+        self._mutex = threading.RLock()
+        self._changed = threading.Condition(self._mutex)  # never in a `with`: an interrupt in its code leaves it locked
         self._pid = os.getpid()
         self._closed = self._woken = False
         self._failure: Exception | None = None
@@ -93,7 +93,7 @@ class Agent:
         with contextlib.ExitStack() as undo:
             undo.callback(self._state.close)
             self._core = AgentCore(
-                name=self.name, stations=tuple(self._stations), enrolled_at=credential.last, image=self._state.image,
+                name=self.name, stations=stations, enrolled_at=credential.last, image=self._state.image,
                 settings=settings or AgentSettings(), rng=random.SystemRandom(), ephemeral=state is None,
             )  # fmt: skip
             self._link = Link(credential.keys)
@@ -149,11 +149,8 @@ class Agent:
                 self._changed.wait(left)
 
     def move(self, station: str) -> None:
-        """Attach at this station (its id) first. Raises LocalProtocolError for an unknown one."""
-        slots = {address.id: address.slot for address in self._stations.values()}
-        if station not in slots:
-            raise LocalProtocolError(f"no station is called {station!r}")
-        self._tick(lambda core: core.move(slots[station]))
+        """Attach at this station first, one of `status["stations"]`. Raises LocalProtocolError for another one."""
+        self._tick(lambda core: core.move(station))
 
     def suspend(self) -> None:
         """Close sockets and context before this returns, until `resume`; what is sent meanwhile is kept."""
@@ -191,7 +188,7 @@ class Agent:
         """Say the acknowledgements and goodbye, end the thread, let go of the state. Membership and messages stay."""
         if self._pid != os.getpid():
             return
-        with contextlib.ExitStack() as ending, self._changed:
+        with contextlib.ExitStack() as ending, self._mutex:
             if self._closed:
                 return
             ending.callback(self._state.close)
@@ -212,8 +209,8 @@ class Agent:
 
     @property
     def status(self) -> dict[str, Any]:
-        """state (off, paused, attaching, open, ended), station, waiting, problem, outbox, in_hand and more."""
-        return self._show(self._tick(AgentCore.status))
+        """state (off, paused, attaching, open, ended), station, stations, waiting, problem, outbox, and more."""
+        return self._tick(AgentCore.status) | {"name": self.name}
 
     def wait_for(self, condition: Callable[[], bool], timeout: float | None = None) -> bool:
         """Wait until `condition` holds, or nothing can change any more. Returns whether it holds."""
@@ -222,10 +219,10 @@ class Agent:
             return condition()
 
     @property
-    def _lock(self) -> threading.Condition:
+    def _lock(self) -> threading.RLock:
         if self._pid != os.getpid():  # there the lock may be held for ever
             raise AgentClosed("forked: this agent belongs to the parent process; a child needs one of its own")
-        return self._changed
+        return self._mutex
 
     def _tick(self, call: Callable[[AgentCore], T], sync: bool = False) -> T:
         """One call of the application, kept when it returns."""
@@ -299,15 +296,6 @@ class Agent:
     def _report(self, report: do.Report) -> None:
         level = logging.WARNING if report.event in ("bad-frame", "replaced", "state-lost", "ended") else logging.INFO
         _log.log(level, "%s: %s %s", self.name, report.event, report.fields)
-        if report.event == "stations":
-            found = (StationAddress(i, slot, where, key.decode()) for i, slot, where, key in report.fields["stations"])
-            self._stations = {station.slot: station for station in found}
-
-    def _show(self, status: dict[str, Any]) -> dict[str, Any]:
-        names = {station.slot: station.id for station in self._stations.values()}
-        for table in filter(None, (status, status["waiting"])):
-            table["station"] = names.get(table["station"])
-        return {**status, "name": self.name}
 
     def _at_rest(self) -> bool:
         return self._reached == self._asked
@@ -328,10 +316,10 @@ class Agent:
                 pass
         except Exception as error:
             _log.exception("%s: the agent has stopped", self.name)
-            with self._changed:
+            with self._mutex:
                 self._fail(error)
         finally:
-            with self._changed:
+            with self._mutex:
                 self._woken = True  # nobody is there to be woken any more
             self._link.close()
 
@@ -339,7 +327,7 @@ class Agent:
         """A turn of the thread: wait, read, one tick of the core, then do what it wants. Returns whether to go on."""
         self._link.wait(min(SLEEP_MS_MAX, max(0, (self._sleep_until - _now() + 999) // 1_000)))
         frames, lost = self._link.read()
-        with self._changed:
+        with self._mutex:
             self._woken = False
             if go_on := not self._closed and self._failure is None:
                 self._core.begin(_now())
@@ -352,19 +340,19 @@ class Agent:
                 self._perform(self._core.flush())
             todo, self._todo = self._todo, []
             self._sleep_until = self._core.next_deadline() or NEVER
-            status = self._show(self._core.status())
+            status = self._core.status() | {"name": self.name}
             self._tell()
         for effect in todo:
             if isinstance(effect, do.SendUp):
                 self._link.send(effect.frame)
             elif isinstance(effect, do.Connect):
-                self._link.connect(self._stations[effect.slot])
+                self._link.connect(effect.endpoint, effect.key.decode(errors="replace"))
             else:
                 self._link.hang_up(effect.polite)
         if status["state"] in ("off", "ended"):
             self._link.rest()
         if todo:
-            with self._changed:
+            with self._mutex:
                 self._reached += sum(not isinstance(effect, do.SendUp) for effect in todo)
                 self._tell()
         told = {key: status[key] for key in ("state", "station", "waiting", "problem", "epoch", "incarnation")}

@@ -54,10 +54,12 @@ Event = Message | Discontinuity | StateLost
 
 
 class Receipt:
-    """The fate of an own message. `state` is pending, stored (durable at a station), refused or unknown.
+    """The fate of an own message. `state` is pending, stored (durable at a station), refused, lost or unknown.
 
-    A mail to a host that is no member is stored first, and refused in its place in the order. `number` changes when the
-    host goes on under a new incarnation; `id` is that of the message, if it was learned.
+    A mail to a host that is no member is stored first, and refused in its place in the order. Lost: it was stored, and
+    the only station that had it is lost for good; send it again if it still matters. Unknown: it was under way when the
+    station, or this host's state, was lost; others may have it. `number` changes when the host goes on under a new
+    incarnation; `id` is that of the message, if it was learned. Both `lost` and `refused` may follow `stored`.
     """
 
     def __init__(self, agent: Agent, number: int) -> None:

@@ -9,7 +9,6 @@ from collections import deque
 import zmq
 
 from roamcast.middleware.host_frames import DownFrame, UpFrame
-from roamcast.transport.credential import StationAddress
 from roamcast.transport.curve import CurveKeys
 from roamcast.transport.errors import DecodeError, UnknownKind
 from roamcast.transport.host_codec import decode_down, encode_up
@@ -47,12 +46,12 @@ class Link:
         with contextlib.suppress(BlockingIOError):
             self._ear.recv(64)
 
-    def connect(self, station: StationAddress) -> None:
-        """Begin a new connection in place of the present one."""
+    def connect(self, endpoint: str, key: str) -> None:
+        """Begin a new connection, to the station with this CURVE key, in place of the present one."""
         self.hang_up()
         try:
             self._context = self._context or new_context()
-            self._open = connect_host(self._context, station.endpoint, self._keys, station.key)
+            self._open = connect_host(self._context, endpoint, self._keys, key)
         except zmq.ZMQError as error:
             self._lost = f"no connection: {error}"
 

@@ -14,13 +14,14 @@ from roamcast.mh_agent import Agent
 from roamcast.middleware.host_frames import PROTOCOL_VERSION, Hello, Msg, Welcome
 from roamcast.middleware.rows import Item, Kind
 from roamcast.transport.curve import generate
-from roamcast.transport.host_codec import decode_up, encode_down
+from roamcast.transport.host_codec import encode_down
+from roamcast.transport.serving_codec import decode_up
 
 PATIENCE_S = 10.0
 
 
 class StationEnd:
-    """Station `north`, slot 1. Keeps every frame that was not asked for yet, in order."""
+    """A station, by itself `north` in slot 1. Keeps every frame that was not asked for yet, in order."""
 
     def __init__(self, context: zmq.Context[Any]) -> None:
         keys = generate()
@@ -50,9 +51,13 @@ class StationEnd:
         for frame in frames:
             self.socket.send_multipart([self.channel, encode_down(frame)])
 
-    def welcome(self, at: int = 0, lastseq: int = 0, gap: bool = False) -> Hello:
+    def listed(self, name: str, slot: int) -> tuple[str, int, str, bytes]:
+        """This station in a list of stations."""
+        return name, slot, f"tcp://127.0.0.1:{self.port}", self.key.encode()
+
+    def welcome(self, at: int = 0, lastseq: int = 0, gap: bool = False, **more: Any) -> Hello:
         hello: Hello = self.expect(Hello)
-        self.say(Welcome(PROTOCOL_VERSION, hello.e, lastseq, gap, at, 256 << 10, 512))
+        self.say(Welcome(PROTOCOL_VERSION, hello.e, lastseq, gap, at, 256 << 10, 512, **more))
         return hello
 
     def deliver(self, prev: int, *bodies: bytes) -> None:
@@ -62,11 +67,22 @@ class StationEnd:
 
 
 @pytest.fixture
-def station() -> Iterator[StationEnd]:
+def make_station() -> Iterator[Callable[[], StationEnd]]:
+    ends: list[StationEnd] = []
     with zmq.Context() as context:
-        end = StationEnd(context)
-        yield end
-        end.socket.close()
+
+        def make() -> StationEnd:
+            ends.append(StationEnd(context))
+            return ends[-1]
+
+        yield make
+        for end in ends:
+            end.socket.close()
+
+
+@pytest.fixture
+def station(make_station: Callable[[], StationEnd]) -> StationEnd:
+    return make_station()
 
 
 @pytest.fixture

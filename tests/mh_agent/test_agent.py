@@ -11,7 +11,22 @@ import pytest
 from roamcast.mh_agent import Agent, AgentClosed, AgentEnded, AsyncAgent, Discontinuity, Message, StateError
 from roamcast.mh_agent.cli import main
 from roamcast.middleware.errors import LocalProtocolError
-from roamcast.middleware.host_frames import Ack, Data, Detach, Hello, Leave, Left, Ping, Pong, Refused, Uack
+from roamcast.middleware.host_frames import (
+    Ack,
+    Ask,
+    Data,
+    Detach,
+    Fates,
+    Hello,
+    Leave,
+    Left,
+    Move,
+    Ping,
+    Pong,
+    Refused,
+    Seen,
+    Uack,
+)
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.transport.curve import generate
 
@@ -193,7 +208,59 @@ def test_status_names_stations_and_is_told_when_it_changes(make_agent, station):
     assert agent.status["name"] == "ada"
 
 
-def test_move_knows_only_the_stations_of_the_credential(make_agent):
+def test_stations_that_join_are_learnt_and_known_after_a_restart(make_agent, station, make_station):
+    """And a station that has another key or address now is called there."""
+    south, north = make_station(), make_station()
+    agent = make_agent()
+    station.welcome(stations=(north.listed("north", 1), south.listed("south", 2)))
+    assert agent.wait_for(lambda: agent.status["stations"] == ["north", "south"], 10)
+    agent.move("south")
+    assert south.welcome().last == 1
+    assert agent.wait_for(lambda: (agent.status["state"], agent.status["station"]) == ("open", "south"), 10)
+    agent.close()
+    agent = make_agent()
+    assert south.welcome().last == 2
+    agent.move("north")
+    assert north.welcome().last == 2
+
+
+def test_move_of_the_station_attaches_at_another_one_at_once(make_agent, station, make_station):
+    south = make_station()
+    agent = make_agent()
+    station.welcome()
+    receipt = agent.broadcast(b"on the way")
+    station.expect(Data)
+    station.say(Move((station.listed("north", 1), south.listed("south", 2))))
+    south.welcome()
+    assert south.expect(Data).body == b"on the way"
+    south.say(Uack(2, 1, 2, 1))
+    assert receipt.wait(10) == "stored"
+
+
+def test_message_that_went_with_a_lost_station_is_told_by_its_receipt(make_agent, station):
+    agent = make_agent()
+    station.welcome()
+    receipt = agent.broadcast(b"x")
+    station.expect(Data)
+    station.say(Uack(1, 1, 1, 1))
+    assert receipt.wait(10) == "stored"
+    station.say(Ask(1))
+    assert station.expect(Seen) == Seen(1, (), 1, 1, (1,))
+    station.say(Fates(1, (1,)))
+    assert agent.wait_for(lambda: receipt.state == "lost", 10)
+
+
+@pytest.mark.parametrize(("endpoint", "key"), [("tcp://127.0.0.1:7001", b"\xff" * 40), ("nowhere", b"y" * 40)])
+def test_station_list_with_an_impossible_entry_stops_nobody(make_agent, station, endpoint, key):
+    agent = make_agent()
+    station.welcome(stations=(("north", 1, endpoint, key),))
+    assert agent.wait_for(lambda: agent.status["state"] == "open", 10)
+    agent.network_changed()
+    assert agent.wait_for(lambda: "no connection" in (agent.status["problem"] or ""), 10)
+    assert station.welcome().e > 1  # of the credential: after a whole round
+
+
+def test_move_knows_only_the_stations_of_the_list(make_agent):
     with pytest.raises(LocalProtocolError, match="south"):
         make_agent().move("south")
 
