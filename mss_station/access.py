@@ -1,4 +1,7 @@
-"""Who may come in: the answers to ZAP, and the names and numbers behind a connection's User-Id."""
+"""Who may come in: the answers to ZAP, and the names and numbers behind a connection's User-Id.
+
+A User-Id is "host:NAME", "station:ID", or "join:KEY" of a connection under the one-time key of an invitation.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from typing import Final
 from roamcast.middleware.settings import MS, SECOND
 from roamcast.mss_station.buckets import Buckets
 from roamcast.mss_station.directory import Directory
+from roamcast.mss_station.schema import ENDED, HostCard
 from roamcast.mss_station.tally import Tally
-from roamcast.transport.station_files import HostCard
 from roamcast.transport.station_sockets import HOSTS, STATIONS
 from roamcast.transport.zap import TRY_LATER
 
@@ -31,10 +34,19 @@ class Access:
     Args:
         files_max: files that this process may have open, connections among them.
         now: monotonic microseconds.
+        invited: whether a key is that of an open invitation.
     """
 
-    def __init__(self, directory: Directory, files_max: int, tally: Tally, now: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        files_max: int,
+        tally: Tally,
+        now: Callable[[], int],
+        invited: Callable[[str], bool],
+    ) -> None:
         self._directory = directory
+        self._invited = invited
         self._files_max = files_max
         self._tally = tally
         self._now = now
@@ -42,33 +54,36 @@ class Access:
         self._handshakes = Buckets()
         self._files = 0
         self._counted_at = -COUNT_INTERVAL
-        self._numbers: dict[str, int] = {}
-        self._slots: dict[str, int] = {}
-        self.refresh()
-
-    def refresh(self) -> None:
-        """The directory has changed."""
-        self._numbers = {card.name: card.number for card in self._directory.hosts()}
-        self._slots = {card.id: card.slot for card in self._directory.stations()}
 
     def number_of(self, name: str) -> int | None:
-        """Number of the host `name`; None if it is not enrolled here or was revoked."""
-        return self._numbers.get(name)
+        """Number of the host `name`; None if it is not enrolled or was revoked."""
+        card = self._directory.named(name)
+        return None if card is None else card.number
 
     def slot_of(self, station: str) -> int | None:
-        """Slot of a peer by its id."""
-        return self._slots.get(station)
+        """Slot of an active peer by its id."""
+        card = self._directory.peer(station)
+        return None if card is None else card.slot
+
+    def retired(self, station: str) -> str | None:
+        """What to tell a station that is no active member any more; None: it is one, or never was."""
+        over = [record for record in self._directory.members() if record.id == station and record.state in ENDED]
+        return f"the group has ended the membership of {station}: it is {over[0].state}" if over else None
 
     def ban(self, name: str, until: int) -> None:
         """Refuse the handshakes of host `name` until a time: it has sent what is no frame."""
-        if name in self._numbers:
+        if self._directory.named(name) is not None:
             self._bans[name] = until
 
     def allow(self, domain: str, key: str, address: str) -> str | None:
-        """The User-Id for a key that asks to come in at `domain`; TRY_LATER: too often; None: refused."""
-        station = self._directory.station(key) if domain == STATIONS else None
+        """The User-Id for a key that asks to come in at `domain`; TRY_LATER: too often; None: refused.
+
+        A station whose membership has ended comes in to be told so.
+        """
+        station = (self._directory.station(key) or self._directory.former(key)) if domain == STATIONS else None
         host = self._directory.host(key) if domain == HOSTS else None
-        if station is None and host is None:
+        joins = station is None and domain == STATIONS and self._invited(key)
+        if station is None and host is None and not joins:
             return None
         settings = self._directory.settings()
         burst = max(HANDSHAKES_BURST, settings.attach_burst)
@@ -78,6 +93,8 @@ class Access:
             return TRY_LATER
         if station is not None:
             return f"station:{station.id}"
+        if joins:
+            return f"join:{key}"
         return None if host is None else self._allow_host(host)
 
     def _allow_host(self, host: HostCard) -> str | None:

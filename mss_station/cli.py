@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roamcast.middleware.errors import Error
-from roamcast.mss_station import host_commands, setup_commands
+from roamcast.mss_station import config_commands, host_commands, setup_commands, station_commands
 from roamcast.mss_station.control import NotRunning, ask
+from roamcast.mss_station.errors import RetirementDone, WrongUse
 from roamcast.mss_station.kill_points import VARIABLE
-from roamcast.mss_station.setup_commands import WrongUse
 from roamcast.mss_station.station import Station
 from roamcast.mss_station.status import table
 from roamcast.transport.errors import KeyFileError
@@ -49,12 +49,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT."""
-    logging.basicConfig(
-        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
-    )
+    """Serve until SIGTERM or SIGINT, or until an orderly retirement is done."""
+    level = (options.log_level or "info").upper()
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     try:
-        station = Station(options.dir, alone=options.alone, kill_point=os.environ.get(VARIABLE, ""))
+        station = Station(
+            options.dir,
+            alone=options.alone,
+            kill_point=os.environ.get(VARIABLE, ""),
+            log_level=options.log_level is None,
+        )
     except ValueError as error:
         raise WrongUse(str(error)) from error
     with station:
@@ -62,6 +66,9 @@ def run(options: argparse.Namespace) -> int:
             signal.signal(number, lambda *_: station.stop())
         try:
             station.run()
+        except RetirementDone as done:
+            _log.info("stopped: %s", done)
+            return FINE
         except Error as error:
             _log.critical("stopped: %s", error, exc_info=not error_is_told(error))
             return COULD_NOT_RUN
@@ -96,7 +103,11 @@ def parser() -> argparse.ArgumentParser:
     running = commands.add_parser("run", help="serve until SIGTERM", epilog="example: mss-station run /var/lib/s1")
     running.add_argument("dir", type=Path, metavar="DIR")
     running.add_argument("--alone", action="store_true", help="take messages although no peer has answered yet")
-    running.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    running.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        help="whatever the group has set; otherwise its setting log-level holds (info)",
+    )
     running.set_defaults(action=run)
 
     told = commands.add_parser(
@@ -107,6 +118,8 @@ def parser() -> argparse.ArgumentParser:
     told.set_defaults(action=status)
 
     host_commands.add_parsers(commands)
+    station_commands.add_parsers(commands)
+    config_commands.add_parsers(commands)
     return top
 
 

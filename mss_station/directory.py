@@ -1,74 +1,49 @@
-"""Who belongs to the group: stations, hosts, settings. One small interface, behind it files (overview section 8).
+"""Who belongs to the group: stations, hosts, settings. What the replicated configuration says, as the station asks it.
 
-Later the stations replicate this among themselves; until then the operator carries files: `peers add`, `hosts import`.
-
-A file that cannot be read does not stop a running station: what was known before goes on, the fault is told once, and
-the file is read again when it changes (field case BL-36). As long as nothing changes, `changes` costs four calls of
-stat: so a changed card is seen when it comes by a command or in one step (rename), not when an editor writes over it.
+Every station comes to the same answers, in whatever order the entries arrive: they depend on the entries alone. Where
+two claim what only one may have (two hosts a number or a key, two stations a slot or a key) the one whose name comes
+first in the alphabet has it, and the other one is told as a fault. An entry whose value cannot be read counts as not
+there; it is kept, relayed, and told once.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from roamcast.middleware.settings import MIB, Settings
-from roamcast.transport.errors import KeyFileError
-from roamcast.transport.limits import BODY_BYTES_MAX, INT64_MAX, ROWS_MAX
-from roamcast.transport.station_files import (
-    HOSTS,
-    PEERS,
-    REVOKED,
-    STATION_FILE,
-    HostCard,
-    StationCard,
-    read_host_card,
-    read_revoked,
-    read_station,
-    read_station_card,
-)
+from roamcast.middleware.lan_update.records import Entry
+from roamcast.middleware.settings import Settings
+from roamcast.mss_station import schema
+from roamcast.mss_station.errors import SchemaError
+from roamcast.mss_station.group_settings import PAIRS, SETTINGS, Plain, contradictions, core_settings
+from roamcast.mss_station.host_cards import Fault, HostCards, HostChange, HostKnown, HostRevoked, HostShut
+from roamcast.mss_station.schema import HostCard, StationRecord
+from roamcast.transport.station_files import StationCard
 
-C = TypeVar("C", HostCard, StationCard)
-Stamp = tuple[int, int, int]
-"""Of a file or folder: (time of change in ns, size, inode)."""
-
-CARD: Final = ".pub"
-ABSENT: Final[Stamp] = (-1, 0, 0)
-UNSETTLED: Final[Stamp] = (0, 0, 0)
-SETTLED_NS: Final = 2_000_000_000
-"""What changed less than this ago may change again within the same tick of the file system's clock."""
-
-MOST: Final = {
-    "message_bytes_max": BODY_BYTES_MAX,
-    "frame_bytes": 64 << 10,
-    "nack_rows_max": ROWS_MAX,
-    "nack_bytes_max": 2 * MIB,
-    "spool_part_bytes": MIB,
-    "spool_parts_per_answer": 1_024,
-}
-"""Settings that the wire bounds, or memory."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class HostKnown:
-    """A host that was not known before, or whose card is another one now."""
+class StationsChanged:
+    """Other peers are active members, or one of them has another key or endpoint. By slot, without this station."""
 
-    card: HostCard
-
-
-@dataclass(frozen=True, slots=True)
-class HostRevoked:
-    """A host that may not come in any more."""
-
-    card: HostCard
+    before: tuple[StationCard, ...]
+    after: tuple[StationCard, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class PeersChanged:
-    """Peers came, went or have other keys. Their keys hold at once; who is counted is settled by a restart."""
+class MembersChanged:
+    """The record of some station is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnChanged:
+    """The group's record of this station is another one."""
+
+    record: StationRecord
+    by: str
+    """Id of the station where it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +53,31 @@ class SettingsChanged:
     settings: Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A file cannot be used; `text` names it and says why."""
+Change = HostChange | StationsChanged | MembersChanged | OwnChanged | SettingsChanged
 
-    text: str
-
-
-Change = HostKnown | HostRevoked | PeersChanged | SettingsChanged | Fault
+__all__ = [
+    "Change", "Directory", "Fault", "HostCard", "HostKnown", "HostRevoked", "HostShut", "LanDirectory",
+    "MembersChanged", "OwnChanged", "SettingsChanged", "StationsChanged",
+]  # fmt: skip
 
 
 class Directory(Protocol):
     """What a station asks about its group. Keys are CURVE public keys in Z85."""
 
     def stations(self) -> list[StationCard]:
-        """All stations but this one, by slot."""
+        """All active stations but this one, by slot."""
 
     def station(self, key: str) -> StationCard | None:
-        """The peer with this key."""
+        """The active peer that has this key, its newest or an older one."""
+
+    def peer(self, id: str) -> StationCard | None:
+        """The active peer of this id."""
+
+    def former(self, key: str) -> StationRecord | None:
+        """The station with this key that was retired or is lost."""
+
+    def members(self) -> list[StationRecord]:
+        """All stations that there are or were, by slot."""
 
     def hosts(self) -> list[HostCard]:
         """All hosts that are not revoked, by number."""
@@ -103,251 +85,249 @@ class Directory(Protocol):
     def host(self, key: str) -> HostCard | None:
         """The host with this key; None: unknown or revoked."""
 
+    def named(self, name: str) -> HostCard | None:
+        """The host of this name; None: unknown or revoked."""
+
     def revoked(self) -> list[HostCard]:
         """All known hosts that are revoked, by number."""
 
     def settings(self) -> Settings:
-        """The settings that hold now."""
-
-    def changes(self) -> list[Change]:
-        """What has changed since the last call; the first call tells all hosts."""
+        """The settings of the cores that hold now."""
 
 
-def read_settings(values: dict[str, Any], where: str) -> Settings:
-    """The table `settings` of station.toml: names and units of `middleware.settings.Settings`.
-
-    Raises:
-        KeyFileError: unknown name, no integer, or out of range; says which, and what would do.
-    """
-    known = {field.name: field.default for field in fields(Settings)}
-    for name, value in sorted(values.items()):
-        if name not in known:
-            words = set(name.replace("-", "_").split("_"))
-            near = sorted(known, key=lambda other: (-len(words & set(other.split("_"))), other))[:3]
-            raise KeyFileError(f"{where}: settings: unknown name {name!r}; did you mean {', '.join(near)}?")
-        most = MOST.get(name, INT64_MAX)
-        if type(value) is not int or not 1 <= value <= most:
-            raise KeyFileError(f"{where}: settings: {name} must be an integer from 1 to {most}, not {value!r}")
-    settings = Settings(**values)
-    for name in known:
-        least = name.removesuffix("_max")
-        if least != name and least in known and getattr(settings, name) < getattr(settings, least):
-            raise KeyFileError(f"{where}: settings: {name} must not be below {least}")
-    return settings
-
-
-class FileDirectory:
-    """The directory as files in a station's own directory (see `transport.station_files`).
+class LanDirectory:
+    """The directory that the LAN update layer feeds, one entry after the other.
 
     Args:
-        wall_ns: UTC, nanoseconds; compared with the times of files.
-
-    Raises:
-        KeyFileError: at the start, when station.toml, a key or a peer's card is not as it must be. A fault in a host's
-            card, and every fault later, comes out of `changes`.
+        own: the station that asks; it is not its own peer.
+        entries: what its store holds.
     """
 
-    def __init__(self, directory: Path, wall_ns: Callable[[], int] = time.time_ns) -> None:
-        self._directory = directory
-        self._config = read_station(directory)
-        self._settings = read_settings(self._config.settings, str(directory / STATION_FILE))
-        own = self._config.card
-        self._peers = _Folder(directory / PEERS, read_station_card, own.group, (own.id, own.slot, own.key), wall_ns)
-        self._hosts = _Folder(directory / HOSTS, read_host_card, None, None, wall_ns)
-        self._station_file = _File(directory / STATION_FILE, wall_ns)
-        self._revoked_file = _File(directory / REVOKED, wall_ns)
-        self._station_file.changed()
-        self._stations: dict[str, StationCard] = {}
-        self._known: dict[str, HostCard] = {}
-        self._by_key: dict[str, HostCard] = {}
-        self._revoked: dict[str, HostCard] = {}
-        self._revoked_names: frozenset[str] = frozenset()
-        self._told: dict[Path, str] = {}
-        if faults := [change.text for change in self._read_peers() if isinstance(change, Fault)]:
-            raise KeyFileError("; ".join(faults))
+    def __init__(self, own: StationCard, entries: Mapping[str, Entry]) -> None:
+        self._own = own
+        self._seen: dict[str, bytes] = {}
+        self._records: dict[str, StationRecord] = {}
+        self._peers: tuple[StationCard, ...] = ()
+        self._peers_by_key: dict[str, StationCard] = {}
+        self._former_by_key: dict[str, StationRecord] = {}
+        self._shadowed: dict[str, str] = {}
+        """By station id: why its record does not hold."""
+        self._cards = HostCards()
+        self._values: dict[str, Plain] = {}
+        self._settings = core_settings({})
+        self._faults: dict[str, str] = {}
+        self._own_by = own.id
+        """Who has written the record of this station."""
+        self.reload(entries)
+
+    # ---- in ----
+
+    def reload(self, entries: Mapping[str, Entry]) -> list[Change]:
+        """The configuration is `entries` and nothing else."""
+        changes: list[Change] = []
+        for key in [key for key in self._seen if key not in entries]:
+            changes += self.drop(key)
+        for entry in entries.values():
+            changes += self.apply(entry)
+        return changes
+
+    def apply(self, entry: Entry) -> list[Change]:
+        """The entry of its key is now this one."""
+        key, value = entry.key, entry.value
+        if value is None:
+            return self.drop(key)
+        if self._seen.get(key) == value:
+            return []
+        self._seen[key] = value
+        if key == schema.station_key(self._own.id):
+            self._own_by = entry.version.node
+        return self._take(key, value)
+
+    def drop(self, key: str) -> list[Change]:
+        """There is no entry of this key any more, or it is deleted."""
+        return [] if self._seen.pop(key, None) is None else self._take(key, None)
+
+    def _take(self, key: str, value: bytes | None) -> list[Change]:
+        takers = {
+            schema.STATIONS: self._take_station,
+            schema.HOSTS: self._take_host,
+            schema.REVOKED: self._take_revocation,
+            schema.SETTINGS: self._take_setting,
+        }
+        take = takers.get(key[: key.find("/") + 1])
+        return [] if take is None else take(key, value)
+
+    def _read(self, key: str, value: bytes | None, read: Callable[[str, bytes], T], changes: list[Change]) -> T | None:
+        """What `read` makes of the value; a fault that is new joins the changes."""
+        try:
+            result, text = None if value is None else read(key, value), None
+        except SchemaError as error:
+            result, text = None, f"{error}; the entry is ignored"
+        self._tell(key, text, changes)
+        return result
+
+    def _tell(self, key: str, text: str | None, changes: list[Change]) -> None:
+        before = self._faults.pop(key, None)
+        if text is not None:
+            self._faults[key] = text
+            if text != before:
+                changes.append(Fault(text))
+
+    # ---- hosts ----
+
+    def _take_host(self, key: str, value: bytes | None) -> list[Change]:
+        changes: list[Change] = []
+        card = self._read(key, value, schema.read_host, changes)
+        return [*changes, *self._cards.put(key.removeprefix(schema.HOSTS), card)]
+
+    def _take_revocation(self, key: str, value: bytes | None) -> list[Change]:
+        changes: list[Change] = []
+        named = self._read(key, b"", lambda key, _: schema.revocation(key), changes)
+        return changes if named is None else [*changes, *self._cards.revoke(*named, value is not None)]
+
+    def hosts(self) -> list[HostCard]:
+        """All hosts that are not revoked, by number."""
+        return sorted(self._cards.live.values(), key=lambda card: card.number)
+
+    def host(self, key: str) -> HostCard | None:
+        """The host with this key; None: unknown or revoked."""
+        return self._cards.by_key.get(key)
+
+    def named(self, name: str) -> HostCard | None:
+        """The host of this name; None: unknown or revoked."""
+        return self._cards.live.get(name)
+
+    def revoked(self) -> list[HostCard]:
+        """All known hosts that are revoked, by number."""
+        return sorted(self._cards.out.values(), key=lambda card: card.number)
+
+    # ---- stations ----
+
+    def _take_station(self, key: str, value: bytes | None) -> list[Change]:
+        changes: list[Change] = []
+        record = self._read(key, value, schema.read_station, changes)
+        known = self._records.pop(key.removeprefix(schema.STATIONS), None)
+        if record is not None:
+            self._records[record.id] = record
+        if record != known:
+            changes.append(MembersChanged())
+        before, self._peers = self._peers, self._hold_slots(changes)
+        if record is not None and record.id == self._own.id:
+            changes.append(OwnChanged(record, self._own_by))
+        if before != self._peers:
+            changes.append(StationsChanged(before, self._peers))
+        return changes
+
+    def _hold_slots(self, changes: list[Change]) -> tuple[StationCard, ...]:
+        """The active peers, and who is found by which key. The first id that claims a slot or a key has it."""
+        holders: dict[int | str, str] = {}
+        shadowed: dict[str, str] = {}
+        peers: list[StationCard] = []
+        self._peers_by_key, self._former_by_key = {}, {}
+        own = self._own
+        claims: dict[str, set[int | str]] = {one.id: {one.slot, *one.keys} for one in self._records.values()}
+        claims[own.id] = claims.get(own.id, set()) | {own.slot, own.key}
+        for id in sorted(claims):
+            rivals = {holders[claim] for claim in claims[id] if claim in holders}
+            for claim in claims[id]:
+                holders.setdefault(claim, id)
+            if rivals:
+                names = ", ".join(sorted(rivals))
+                shadowed[id] = f"{schema.station_key(id)} claims the slot or a key of {names}, which keeps it"
+            if id == own.id or rivals:
+                continue
+            record = self._records[id]
+            if record.state not in schema.ENDED:
+                peers.append(self._card(record))
+                self._peers_by_key |= dict.fromkeys(record.keys, peers[-1])
+            else:
+                self._former_by_key |= dict.fromkeys(record.keys, record)
+        changes += [Fault(text) for id, text in shadowed.items() if self._shadowed.get(id) != text]
+        self._shadowed = shadowed
+        return tuple(sorted(peers, key=lambda card: card.slot))
+
+    def _card(self, record: StationRecord) -> StationCard:
+        return StationCard(
+            record.id,
+            record.slot,
+            self._own.group,
+            record.generation,
+            record.hosts,
+            record.stations,
+            record.keys[0],
+            record.signing[0],
+        )
 
     def stations(self) -> list[StationCard]:
-        """All stations but this one, by slot."""
-        return sorted(self._stations.values(), key=lambda card: card.slot)
+        """All active stations but this one, by slot."""
+        return list(self._peers)
 
     def station(self, key: str) -> StationCard | None:
-        """The peer with this key."""
-        return self._stations.get(key)
+        """The active peer that has this key, its newest or an older one."""
+        return self._peers_by_key.get(key)
 
-    def hosts(self) -> list[HostCard]:
-        """All hosts that are not revoked, by number."""
-        return sorted(self._by_key.values(), key=lambda card: card.number)
+    def peer(self, id: str) -> StationCard | None:
+        """The active peer of this id."""
+        return next((card for card in self._peers if card.id == id), None)
 
-    def host(self, key: str) -> HostCard | None:
-        """The host with this key; None: unknown or revoked."""
-        return self._by_key.get(key)
+    def former(self, key: str) -> StationRecord | None:
+        """The station with this key that was retired or is lost."""
+        return self._former_by_key.get(key)
 
-    def revoked(self) -> list[HostCard]:
-        """All known hosts that are revoked, by number."""
-        return sorted(self._revoked.values(), key=lambda card: card.number)
+    def ended(self) -> list[StationRecord]:
+        """All stations that were retired or are lost, by slot, without this one."""
+        former = {record.id: record for record in self._former_by_key.values()}
+        return sorted(former.values(), key=lambda record: record.slot)
+
+    def members(self) -> list[StationRecord]:
+        """All stations that there are or were, by slot; this one is among them once its record is there."""
+        return sorted(self._records.values(), key=lambda record: (record.slot, record.id))
+
+    def record(self, id: str) -> StationRecord | None:
+        """What the group knows of the station `id`."""
+        return self._records.get(id)
+
+    def keys(self, id: str) -> tuple[str, ...]:
+        """CURVE public keys of the station `id`, newest first; none of one that is not known."""
+        record = self._records.get(id)
+        return () if record is None else record.keys
+
+    def own_record(self) -> StationRecord | None:
+        """What the group knows of this station."""
+        return self._records.get(self._own.id)
+
+    def own_value(self) -> tuple[bytes | None, StationRecord | None]:
+        """The same, with the value as it stands."""
+        return self._seen.get(schema.station_key(self._own.id)), self.own_record()
+
+    # ---- settings ----
+
+    def _take_setting(self, key: str, value: bytes | None) -> list[Change]:
+        changes: list[Change] = []
+        name = key.removeprefix(schema.SETTINGS)
+        before = self._values.pop(name, None)
+        if name in SETTINGS and (read := self._read(key, value, schema.read_setting, changes)) is not None:
+            self._values[name] = read
+        wrong = contradictions(self._values)
+        for low, high in PAIRS:
+            text = f"settings/{low} is above settings/{high}: both are at their defaults until one is set again"
+            self._tell(f"{low} {high}", text if (low, high) in wrong else None, changes)
+        if before != self._values.get(name):
+            self._settings = core_settings(self._values)
+            changes.append(SettingsChanged(self._settings))
+        return changes
 
     def settings(self) -> Settings:
-        """The settings that hold now."""
+        """The settings of the cores that hold now."""
         return self._settings
 
-    def changes(self) -> list[Change]:
-        """What has changed since the last call; the first call tells all hosts."""
-        return [*self._read_peers(), *self._read_hosts(), *self._read_settings()]
+    def value(self, name: str) -> Plain | None:
+        """What the group has set `name` to; None: nothing, the default holds."""
+        return self._values.get(name)
 
-    def _read_peers(self) -> list[Change]:
-        faults = self._peers.scan()
-        stations = {card.key: card for card in self._peers.cards.values()}
-        changed = stations != self._stations
-        self._stations = stations
-        return [*map(Fault, faults), *([PeersChanged()] if changed else [])]
-
-    def _read_hosts(self) -> list[Change]:
-        changes: list[Change] = [Fault(text) for text in self._hosts.scan()]
-        if self._revoked_file.changed():
-            try:
-                self._revoked_names = frozenset(read_revoked(self._directory))
-            except KeyFileError as error:
-                changes += self._tell(self._revoked_file, str(error))
-        elif self._hosts.cards is self._known:
-            return changes
-        cards, known = self._hosts.cards, self._known
-        revoked = {name: card for name, card in cards.items() if name in self._revoked_names}
-        changes += [HostKnown(card) for name, card in cards.items() if known.get(name) != card]
-        changes += [HostRevoked(card) for name, card in revoked.items() if self._revoked.get(name) != card]
-        self._known, self._revoked = cards, revoked
-        self._by_key = {card.key: card for name, card in cards.items() if name not in revoked}
-        return changes
-
-    def _read_settings(self) -> list[Change]:
-        if not self._station_file.changed():
-            return []
-        path = self._directory / STATION_FILE
-        try:
-            config = read_station(self._directory)
-            settings = read_settings(config.settings, str(path))
-        except KeyFileError as error:
-            return self._tell(self._station_file, str(error))
-        changes: list[Change] = []
-        if replace(config, settings={}) != replace(self._config, settings={}):
-            text = f"{path}: of a running station only the settings can change; restart it for the rest"
-            changes += self._tell(self._station_file, text)
-        if settings != self._settings:
-            self._settings = settings
-            changes.append(SettingsChanged(settings))
-        return changes
-
-    def _tell(self, file: _File, text: str) -> list[Change]:
-        """The fault of a file, unless it was the last one told of it; the file is looked at again in any case."""
-        file.look_again()
-        before, self._told[file.path] = self._told.get(file.path), text
-        return [] if before == text else [Fault(text)]
-
-
-class _File:
-    """Whether a file, or the list of names in a folder, may have changed."""
-
-    def __init__(self, path: Path, wall_ns: Callable[[], int]) -> None:
-        self.path = path
-        self._wall_ns = wall_ns
-        self._stamp: Stamp | None = None
-
-    def changed(self) -> bool:
-        """True at the first call, when it has changed since the last one, and for a while after it has."""
-        before, self._stamp = self._stamp, self._read()
-        return self._stamp == UNSETTLED or self._stamp != before
+    # ---- faults ----
 
     @property
-    def unsettled(self) -> bool:
-        """It changed so lately that another change may not show."""
-        return self._stamp == UNSETTLED
-
-    def look_again(self) -> None:
-        """The next `changed` is true: what was found there may be mended without a trace in its time of change."""
-        self._stamp = None
-
-    def _read(self) -> Stamp:
-        try:
-            status = self.path.stat()
-        except OSError:
-            return ABSENT
-        if abs(self._wall_ns() - status.st_mtime_ns) < SETTLED_NS:
-            return UNSETTLED
-        return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-class _Folder(Generic[C]):
-    """The cards of one folder: the last good one of each file, as far as they agree with each other.
-
-    Args:
-        group: the group that every card must name; None: cards name none.
-        own: name, number and key that no card may have.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        read: Callable[[Path], C],
-        group: str | None,
-        own: tuple[str, int, str] | None,
-        wall_ns: Callable[[], int],
-    ) -> None:
-        self._folder = _File(folder, wall_ns)
-        self._read: Callable[[Path], C] = read
-        self._group = group
-        self._own = own
-        self._wall_ns = wall_ns
-        self._files: dict[str, _File] = {}
-        self._good: dict[str, C] = {}
-        self._told: dict[str, str] = {}
-        self.cards: dict[str, C] = {}
-        """By name, in the order of file names; another object when anything has changed."""
-
-    def scan(self) -> list[str]:
-        """Read what has changed; returns the faults that were not told before."""
-        if not self._folder.changed():
-            return []
-        folder = self._folder.path
-        try:
-            names = sorted(path.name for path in folder.iterdir() if path.suffix == CARD and path.name[0] != ".")
-        except OSError as error:
-            return self._tell({"": f"{folder} cannot be read: {error.strerror}"})
-        faults: dict[str, str] = {}
-        self._files = {name: self._files.get(name) or _File(folder / name, self._wall_ns) for name in names}
-        self._good = {name: card for name, card in self._good.items() if name in self._files}
-        for name, file in self._files.items():
-            if file.changed() or name in self._told:
-                try:
-                    self._good[name] = self._read(file.path)
-                except KeyFileError as error:
-                    faults[name] = str(error)
-        cards = self._agreed(faults)
-        if cards != self.cards:
-            self.cards = cards
-        return self._tell(faults)
-
-    def _agreed(self, faults: dict[str, str]) -> dict[str, C]:
-        """The good cards without those that claim what another one has; of two, the first by file name holds."""
-        cards: dict[str, C] = {}
-        taken: dict[str | int, str] = dict.fromkeys(self._own or (), "this station")
-        for file, card in sorted(self._good.items()):
-            name, number = (card.id, card.slot) if isinstance(card, StationCard) else (card.name, card.number)
-            claims = (name, number, card.key)
-            other = next((taken[claim] for claim in claims if claim in taken), None)
-            path = self._folder.path / file
-            if file != name + CARD:
-                faults[file] = f"{path} is the card of {name!r}: its name must be {name + CARD}"
-            elif other is not None:
-                faults[file] = f"{path}: its name, number or key is that of {other}"
-            elif isinstance(card, StationCard) and card.group != self._group:
-                faults[file] = f"{path}: it belongs to group {card.group!r}, this station to {self._group!r}"
-            else:
-                cards[name] = card
-                taken.update(dict.fromkeys(claims, name))
-        return cards
-
-    def _tell(self, faults: dict[str, str]) -> list[str]:
-        new = [text for file, text in faults.items() if self._told.get(file) != text]
-        self._told = faults
-        if faults or any(file.unsettled for file in self._files.values()):
-            self._folder.look_again()
-        return new
+    def faults(self) -> list[str]:
+        """What is wrong with the configuration now, a sentence for each entry."""
+        return sorted([*self._faults.values(), *self._shadowed.values(), *self._cards.shadowed.values()])

@@ -1,8 +1,24 @@
-"""Errors of the station's store and directory. Each text says what is wrong, where, and what to do."""
+"""Errors of the station's commands, configuration, store and directory. Each text says what is wrong and what to do."""
 
 from __future__ import annotations
 
 from roamcast.middleware.errors import Error
+
+
+class WrongUse(Error):
+    """A command was given what it cannot take."""
+
+
+class SchemaError(WrongUse):
+    """A key or a value of the replicated configuration is not of the form that its schema asks for."""
+
+
+class StationRetired(Error):
+    """The group has retired this station, or given it up as lost: it must not run any more."""
+
+
+class RetirementDone(StationRetired):
+    """This station was retired in order, and that is done: the process ends, and nothing is wrong."""
 
 
 class StoreError(Error):

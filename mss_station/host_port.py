@@ -24,7 +24,8 @@ from roamcast.mss_station.drop_list import DropList
 from roamcast.mss_station.tally import Tally
 from roamcast.mss_station.user_id import brought_id, user_id, user_of
 from roamcast.transport.errors import DecodeError, OtherVersion, UnknownKind
-from roamcast.transport.host_codec import decode_up, encode_down
+from roamcast.transport.host_codec import encode_down
+from roamcast.transport.serving_codec import decode_up
 
 BAD_FRAMES_MAX: Final = 16
 """Frames that cannot be read, until the channel is closed and its host is refused for a while."""
@@ -244,6 +245,12 @@ class HostPort:
     def configure(self, settings: Settings) -> None:
         """New limits."""
         self._settings = settings
+
+    def hang_up(self, number: int) -> None:
+        """The host may not go on with the key that it has: its connections count as lost."""
+        for channel in [channel for channel, host in self._known.items() if host.number == number]:
+            self.close(channel, answer=False)
+            self.failed[channel] = Failure(True, None)
 
     def forget(self, number: int) -> None:
         """The host was revoked: its channels are looked up again, and then not found."""

@@ -11,20 +11,26 @@ from roamcast.middleware.effects import (
     CloseChannel,
     Deliver,
     Effect,
+    GroupEffect,
+    Halt,
+    HandedOver,
     Notice,
     Persist,
     Reject,
+    Renew,
     SendHost,
     SendPeer,
+    SlotGiven,
 )
 from roamcast.middleware.errors import InvariantError
 from roamcast.middleware.rows import Row, SpoolItem
-from roamcast.middleware.station_frames import DataBatch, PeerFrame, SpoolPart
+from roamcast.middleware.station_frames import AdoptPart, DataBatch, PeerFrame, Snapshot, SpoolPart
 from roamcast.mss_station.host_port import HostPort
 from roamcast.mss_station.kill_points import KillPoint
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.tally import Tally
-from roamcast.transport.host_codec import encode_down, encode_msg
+from roamcast.transport.host_codec import encode_down
+from roamcast.transport.serving_codec import encode_msg
 from roamcast.transport.station_codec import encode_peer
 
 
@@ -33,6 +39,7 @@ class Outputs:
 
     Args:
         load_item: bytes of the item of a stored message (slot, n), None if the store has dropped it.
+        group: takes what the core asks for in matters of the group.
     """
 
     def __init__(
@@ -42,12 +49,15 @@ class Outputs:
         tally: Tally,
         kill: KillPoint,
         load_item: Callable[[int, int], bytes | None],
+        group: Callable[[GroupEffect], None],
     ) -> None:
         self._hosts = hosts
         self._peers = peers
         self._tally = tally
         self._kill = kill
         self._read_item = load_item
+        self._items_read: dict[tuple[int, int], bytes | None] = {}
+        """In this tick: many spools wait for the same message."""
         self.store_went_back = False
         """A peer's rows or claims have shown what LINK could not: this store is older than what was sent from it."""
         self._perform: dict[type, Callable[[Any], None]] = {
@@ -58,6 +68,7 @@ class Outputs:
             CloseChannel: self._close,
             Reject: tally.reject,
             Notice: self._notice,
+            **dict.fromkeys((Renew, Halt, SlotGiven, HandedOver), group),
         }
 
     def perform(self, effects: Sequence[Effect], persisted: bool) -> None:
@@ -68,6 +79,7 @@ class Outputs:
             StoreNotCommitted: an item cannot be read now.
         """
         sends = [effect for effect in effects if type(effect) is not Persist]
+        self._items_read.clear()
         for i, effect in enumerate(sends):
             if persisted and i == (len(sends) + 1) // 2:
                 self._kill.reached("mid-send")
@@ -119,10 +131,21 @@ class Outputs:
             case SpoolPart(_, _, _, _, entries) if any(entry.item is None for entry in entries):
                 items = tuple(replace(entry, item=self._item(entry)) for entry in entries)
                 return None if any(entry.item is None for entry in items) else replace(frame, entries=items)
+            case AdoptPart(entries=spool) if any(entry.item is None for _, entry in spool):
+                filled = tuple((position, replace(entry, item=self._item(entry))) for position, entry in spool)
+                return None if any(entry.item is None for _, entry in filled) else replace(frame, entries=filled)
+            case Snapshot(rows=placed) if any(row.item is None for _, row in placed):
+                full = tuple((position, replace(row, item=self._item(row))) for position, row in placed)
+                return None if any(row.item is None for _, row in full) else replace(frame, rows=full)
             case _:
                 return frame
 
     def _item(self, holder: Row | SpoolItem) -> bytes | None:
         if holder.item is not None:
             return holder.item
-        return self._read_item(holder.slot, holder.n) if holder.size else b""
+        if not holder.size:
+            return b""
+        ident = (holder.slot, holder.n)
+        if ident not in self._items_read:
+            self._items_read[ident] = self._read_item(*ident)
+        return self._items_read[ident]

@@ -1,18 +1,21 @@
 """The sockets between stations: one ROUTER that all peers speak to, one DEALER to each peer (overview section 8).
 
 Frames go out on the DEALERs and come in on the ROUTER; the answer to a Link, WentBack, NoLink and Refusal come back on
-a DEALER. Every send is DONTWAIT: EAGAIN means "not sent", is counted, and the cores repeat what matters.
+a DEALER, and frames of the LAN update layer do so where the other side's own DEALER does not reach us: that layer is
+what tells it where we are now. Every send is DONTWAIT: EAGAIN means "not sent", is counted, and the cores repeat what
+matters. Connections under the one-time key of an invitation come in on the same ROUTER, and say Join alone.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import zmq
 
 from roamcast.middleware.effects import Notice, Reject
+from roamcast.middleware.lan_update.records import LanAck, LanPacket
 from roamcast.middleware.link_effects import Answer, Linked, LinkEffect, Remember, SayLink, Seen, Stop
 from roamcast.middleware.links import Links
 from roamcast.middleware.station_frames import (
@@ -24,8 +27,9 @@ from roamcast.middleware.station_frames import (
     StationFrame,
     WentBack,
 )
+from roamcast.mss_station.join_port import JoinPort, Take
 from roamcast.mss_station.tally import Tally
-from roamcast.mss_station.user_id import brought_id, user_of
+from roamcast.mss_station.user_id import brought_id, kind_and_name
 from roamcast.transport.errors import DecodeError, OtherVersion
 from roamcast.transport.sockets import UP, LinkMonitor
 from roamcast.transport.station_codec import decode_peer, encode_peer
@@ -33,6 +37,8 @@ from roamcast.transport.station_codec import decode_peer, encode_peer
 NOBLOCK: Final = int(zmq.NOBLOCK)
 SNDMORE_NOBLOCK: Final = int(zmq.SNDMORE | zmq.NOBLOCK)
 LINK_FRAMES: Final = (Link, WentBack, NoLink, Refusal)
+RETIRED: Final = "retired"
+"""Code of the Refusal that tells a station that the group has ended its membership."""
 
 Feed = Callable[[int, PeerFrame], None]
 """(slot of the peer, frame) from a linked channel."""
@@ -43,33 +49,56 @@ class PeerPort:
 
     Args:
         router: bound ROUTER with ROUTER_MANDATORY.
-        connections: by slot a DEALER to the peer, IMMEDIATE = 1, and its monitor.
-        slot_of: slot of a configured station id; None if there is none.
+        slot_of: slot of an active peer by its id; None if there is none.
+        retired: by the id of a station whose membership has ended: what to tell it; else None.
         remember: keeps the newest life seen of a peer.
+        join: takes what newcomers say.
     """
 
     def __init__(
         self,
         router: zmq.Socket[bytes],
-        connections: Mapping[int, tuple[zmq.Socket[bytes], LinkMonitor]],
         links: Links,
         tally: Tally,
         slot_of: Callable[[str], int | None],
+        retired: Callable[[str], str | None],
         remember: Callable[[int, Seen], None],
+        join: Take,
     ) -> None:
         self._router = router
-        self._dealers = {slot: dealer for slot, (dealer, _) in connections.items()}
-        self._monitors = {slot: monitor for slot, (_, monitor) in connections.items()}
+        self._dealers: dict[int, zmq.Socket[bytes]] = {}
+        self._monitors: dict[int, LinkMonitor] = {}
+        self._channels: dict[int, bytes] = {}
+        """By slot: the channel on which the peer has last said Link."""
         self.reasons: dict[int, str] = {}
         """By slot: why the DEALER's connection ended or does not come about; absent while it stands."""
         self.links = links
+        self.joins = JoinPort(tally, join, self._send_on)
         self._tally = tally
         self._slot_of = slot_of
+        self._retired = retired
         self._remember = remember
         self.newly_linked: list[int] = []
         """Peers that have come to be linked since the server last looked."""
         self.stop_text: str | None = None
         """Why this process must end, once a peer has shown that the store went back."""
+        self.retired_text: str | None = None
+        """Why this process must end, once a peer has said that the group does not know this station any more."""
+
+    def add(self, slot: int, dealer: zmq.Socket[bytes], monitor: LinkMonitor) -> None:
+        """Speak to the peer `slot` on this DEALER (IMMEDIATE = 1). `links` must know the slot too."""
+        self._dealers[slot], self._monitors[slot] = dealer, monitor
+
+    def remove(self, slot: int) -> None:
+        """Do not use the DEALER to `slot` any more."""
+        del self._dealers[slot], self._monitors[slot]
+        self.reasons.pop(slot, None)
+
+    def dismiss(self, slot: int, station: str) -> None:
+        """Tell a station whose membership has ended so on its own connection: it need not ask."""
+        channel, over = self._channels.pop(slot, None), self._retired(station)
+        if channel is not None and over is not None:
+            self._answer(channel, Refusal(RETIRED, over))
 
     # ---- in ----
 
@@ -82,12 +111,18 @@ class PeerPort:
             except zmq.Again:
                 return taken
             part = recv(0, False)
-            if part.more:
-                while recv(0, False).more:
-                    pass
+            surplus = part.more
+            while surplus and recv(0, False).more:
+                pass
+            kind, name = kind_and_name(part)
+            if kind == "join":
+                self.joins.receive(channel, name, part, surplus, now)
+                continue
+            if surplus:
                 self._tally.count("reject.peer-parts")
                 continue
-            slot, user = self.links.slot_of(channel), self._user(part)
+            station = name if kind == "station" else None
+            slot, user = self.links.slot_of(channel), None if station is None else self._slot_of(station)
             if brought_id(channel, part) if slot is None else user != slot:  # see host_port
                 self._tally.reject(Reject(channel, "routing-id", "a routing id that is not this connection's own"))
                 continue
@@ -95,7 +130,7 @@ class PeerPort:
             if frame is None:
                 continue
             if type(frame) is Link:
-                self._perform(self.links.introduced(channel, user, frame, now, wall), now)
+                self._introduce(channel, station, user, frame, now, wall)
             elif slot is None:
                 self._tally.count("frames_without_link")
                 self._perform(self.links.stray(channel, now), now)
@@ -106,9 +141,17 @@ class PeerPort:
                 feed(slot, frame)
         return limit
 
-    def _user(self, part: zmq.Frame) -> int | None:
-        station = user_of(part, "station")
-        return None if station is None else self._slot_of(station)
+    def _introduce(
+        self, channel: bytes, station: str | None, user: int | None, frame: Link, now: int, wall: int
+    ) -> None:
+        over = None if station is None or user is not None else self._retired(station)
+        if over is not None:
+            self._tally.count("links_of_retired_stations")
+            self._answer(channel, Refusal(RETIRED, over))
+            return
+        self._perform(self.links.introduced(channel, user, frame, now, wall), now)
+        if (slot := self.links.slot_of(channel)) is not None:
+            self._channels[slot] = channel
 
     def _decode(self, data: bytes, slot: int | None, channel: bytes | None) -> StationFrame | None:
         """The frame, or None. A handshake that only another major version can read is told so on its `channel`."""
@@ -121,8 +164,8 @@ class PeerPort:
             self._tally.line(30, "bad_peer_frame", f"from slot {slot}: {error.text}", slot)
             return None
 
-    def drain_dealer(self, slot: int, now: int, wall: int) -> None:
-        """Take all answers off the DEALER to `slot`."""
+    def drain_dealer(self, slot: int, now: int, wall: int, feed: Feed) -> None:
+        """Take all answers off the DEALER to `slot`; frames of the LAN update layer are fed."""
         dealer = self._dealers[slot]
         while True:
             try:
@@ -135,7 +178,12 @@ class PeerPort:
                 self._tally.count("reject.peer-parts")
                 continue
             frame = self._decode(part.bytes, slot, None)
-            if frame is not None:
+            if isinstance(frame, LanPacket | LanAck):
+                if self.links.is_linked(slot):
+                    feed(slot, frame)
+            elif isinstance(frame, Refusal) and frame.code == RETIRED:
+                self.retired_text = frame.text
+            elif frame is not None:
                 self._perform(self.links.answered(slot, frame, now, wall), now)
 
     def watch_dealer(self, slot: int, now: int) -> None:
@@ -161,15 +209,29 @@ class PeerPort:
         for slot in self._dealers:
             self.send(slot, data)
 
-    def send(self, slot: int, data: bytes) -> None:
-        """Send to one peer, if it is linked and takes it now."""
+    def send(self, slot: int, data: bytes) -> bool:
+        """Send to one peer, if it is linked and takes it now; returns whether it did."""
         if not self.links.is_linked(slot):
             self._tally.count("unsent.unlinked")
-            return
+            return False
         try:
             self._dealers[slot].send(data, NOBLOCK)
         except zmq.Again:
             self._tally.count("eagain.stations")
+            return False
+        return True
+
+    def send_lan(self, slot: int, data: bytes) -> bool | None:
+        """The same for a frame of the LAN update layer; a peer that is not linked gets it on its own connection.
+
+        None: there is no such connection.
+        """
+        if self.links.is_linked(slot):
+            return self.send(slot, data)
+        channel = self._channels.get(slot)
+        if channel is None or self.links.slot_of(channel) != slot:
+            return None
+        return self._send_on(channel, data) or None
 
     def _perform(self, effects: list[LinkEffect], now: int) -> None:
         for effect in effects:
@@ -193,10 +255,15 @@ class PeerPort:
                     self._tally.reject(effect)
 
     def _answer(self, channel: Any, frame: LinkFrame) -> None:
+        self._send_on(channel, encode_peer(frame))
+
+    def _send_on(self, channel: Any, data: bytes) -> bool:
         try:
             self._router.send(channel, SNDMORE_NOBLOCK)
-            self._router.send(encode_peer(frame), 0)
+            self._router.send(data, 0)
         except zmq.ZMQError as error:
             if error.errno not in (errno.EHOSTUNREACH, errno.EAGAIN):
                 raise
             self._tally.count("eagain.answers")
+            return False
+        return True

@@ -1,59 +1,58 @@
-"""What the commands may ask of a running station: status, and hosts to enrol, import, revoke or list."""
+"""What the commands may ask of a running station: status, hosts, the configuration, stations, other keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 
-from roamcast.middleware.effects import Notice
 from roamcast.middleware.errors import Error
-from roamcast.mss_station.access import Access
+from roamcast.middleware.lan_update.records import Version
 from roamcast.mss_station.control import Client, Json
-from roamcast.mss_station.directory import (
-    Directory,
-    Fault,
-    HostKnown,
-    HostRevoked,
-    PeersChanged,
-    SettingsChanged,
-)
-from roamcast.mss_station.membership import check_card, new_host, put_card, revoke
+from roamcast.mss_station.directory import LanDirectory
+from roamcast.mss_station.errors import WrongUse
+from roamcast.mss_station.key_rotation import KeyRotation
+from roamcast.mss_station.retirement import Retirement
 from roamcast.mss_station.server import Server
-from roamcast.mss_station.tally import Tally
+from roamcast.mss_station.sponsor import Sponsor
+from roamcast.mss_station.updates import Updates, check_serving
 from roamcast.transport.errors import KeyFileError
-from roamcast.transport.station_files import HostCard
+from roamcast.transport.join_token import utc
 
 
 class Requests:
-    """Answers requests and carries what the directory says into the running station.
+    """Answers requests: at once, or when the tick that they change is committed.
 
     Args:
-        path: the station's directory.
         status: everything that `mss-station status` shows.
+        rotate_hosts: gives this station another key for hosts.
     """
 
     def __init__(
         self,
-        path: Path,
         slot: int,
-        directory: Directory,
+        directory: LanDirectory,
         server: Server,
-        access: Access,
-        tally: Tally,
+        sponsor: Sponsor,
+        rotation: KeyRotation,
+        rotate_hosts: Callable[[], None],
         status: Callable[[], Json],
     ) -> None:
-        self._path = path
         self._slot = slot
-        self._directory = directory
         self._server = server
-        self._access = access
-        self._tally = tally
+        self._sponsor = sponsor
+        self._rotation = rotation
+        self._rotate_hosts = rotate_hosts
+        self._updates = Updates(directory, lambda: server.lan.entries, self._put)
+        self._retirement = Retirement(slot, directory, server, self._put)
         self._commands: dict[str, Callable[[Client, Json], None]] = {
             "status": lambda client, _: client.answer({"ok": True, "status": status()}),
             "hosts enrol": self._enrol,
-            "hosts import": self._import,
             "hosts revoke": self._revoke,
+            "config set": self._set,
+            "config delete": self._delete,
+            "stations retire": self._retire,
+            "invite": self._invite,
+            "keys rotate": self._rotate,
         }
 
     def handle(self, client: Client, request: Json) -> None:
@@ -64,66 +63,68 @@ class Requests:
                 raise Error(f"this station does not know the command {request.get('command')!r}")
             command(client, request)
         except Error as error:
-            client.answer({"ok": False, "error": str(error), "wrong_use": isinstance(error, KeyFileError)})
+            wrong_use = isinstance(error, KeyFileError | WrongUse)
+            client.answer({"ok": False, "error": str(error), "wrong_use": wrong_use})
         except (KeyError, TypeError, ValueError) as error:
             client.answer({"ok": False, "error": f"the request is not as it must be ({type(error).__name__})"})
+
+    def _put(self, key: str, value: bytes | None) -> Version:
+        if self._server.guard.state == "closed":
+            raise Error(f"nothing can be changed now: {self._server.guard.reason}")
+        self._server.open_tick()
+        return self._server.lan.put(key, value)
 
     def _enrol(self, client: Client, request: Json) -> None:
         server = self._server
         reason = server.core.gate.closed() or server.guard.reason
         if reason is not None:
             raise Error(f"no host can be enrolled now: {reason}")
-        card = new_host(self._directory, server.core, self._slot, str(request["name"]), str(request["key"]))
-        server.open_tick()
+        books = server.core.ledger
+        check_serving(books.view)
+        numbers = [*books.hosts, *books.names, *(number for number, _ in books.records)]
+        card = self._updates.new_host(self._slot, str(request["name"]), str(request["key"]), numbers)
+        self._updates.publish(card)
         server.core.enrol(card.number, card.name)
-
-        def committed(done: bool) -> None:
-            if not done:
-                client.answer({"ok": False, "error": f"the store did not take it: {server.guard.reason}"})
-                return
-            try:
-                put_card(self._path, card)
-            except Error as error:
-                client.answer({"ok": False, "error": str(error)})
-                return
-            self.look()
-            client.answer({"ok": True, "host": asdict(card)})
-
-        server.then(committed)
-
-    def _import(self, client: Client, request: Json) -> None:
-        card = HostCard(**request["host"])
-        check_card(self._directory, card)
-        put_card(self._path, card)
-        self.look()
-        client.answer({"ok": True})
+        self._answer_when_durable(client, {"host": asdict(card)})
 
     def _revoke(self, client: Client, request: Json) -> None:
-        revoke(self._path, self._directory, str(request["name"]))
-        self.look()
-        self._server.then(lambda done: client.answer({"ok": True}))
+        self._updates.revoke(str(request["name"]))
+        self._answer_when_durable(client, {})
 
-    def look(self) -> None:
-        """Take over what has changed in the directory; costs four calls of stat if nothing has."""
-        changes = self._directory.changes()
-        if not changes:
-            return
-        self._access.refresh()
+    def _set(self, client: Client, request: Json) -> None:
+        version = self._updates.set(str(request["key"]), str(request["text"]))
+        self._answer_when_durable(client, {"version": list(version)})
+
+    def _delete(self, client: Client, request: Json) -> None:
+        version = self._updates.delete(str(request["key"]))
+        self._answer_when_durable(client, {"version": list(version)})
+
+    def _retire(self, client: Client, request: Json) -> None:
+        if request["lost"]:
+            done = self._retirement.give_up(str(request["id"]), bool(request["release"]), bool(request["force"]))
+        else:
+            heir = request["heir"]
+            done = self._retirement.retire(str(request["id"]), None if heir is None else str(heir))
+        self._answer_when_durable(client, {"done": done})
+
+    def _invite(self, client: Client, request: Json) -> None:
+        token = self._sponsor.invite(int(request["valid"]))
+        self._answer_when_durable(client, {"token": token.secret_text(), "until": utc(token.expires_s)})
+
+    def _rotate(self, client: Client, request: Json) -> None:
+        if request["hosts"]:
+            self._rotate_hosts()
+        else:
+            self._rotation.begin()
+        client.answer({"ok": True, "waits_for": self._rotation.waits_for() or []})
+
+    def _answer_when_durable(self, client: Client, answer: Json) -> None:
         server = self._server
-        if server.guard.state != "closed":
-            server.open_tick()
-        for change in changes:
-            match change:
-                case HostKnown(card):
-                    server.core.learn_host(card.number, card.name)
-                case HostRevoked(card):
-                    server.hosts.forget(card.number)
-                    if server.guard.state != "closed":
-                        server.core.revoke(card.number)
-                case SettingsChanged(settings):
-                    server.configure(settings)
-                    self._tally.notice(Notice("info", "settings_changed", {}))
-                case PeersChanged():
-                    self._tally.notice(Notice("warning", "peers_changed", {"remedy": "restart to count them in"}))
-                case Fault(text):
-                    self._tally.notice(Notice("alarm", "directory_fault", {"text": text}))
+
+        def committed(done: bool) -> None:
+            if done:
+                client.answer({"ok": True, **answer})
+            else:
+                client.answer({"ok": False, "error": f"the store did not take it: {server.guard.reason}"})
+
+        server.then(committed)

@@ -1,7 +1,8 @@
 """The station's one thread: poll, drain, feed the core, one transaction, send.
 
 A tick is opened by the first input and closed when `spacing` has passed since the last one, or when it is full: then
-all that it persists goes into one transaction, and only then is anything sent. If the transaction fails the core is
+all that it persists goes into one transaction, and only then is anything sent. What the configuration has become in the
+tick reaches the core before it closes. If the transaction fails the core and the node of the LAN update layer are
 thrown away and made again from the store; the inputs of that tick are lost unacknowledged and come again (guard.py).
 
 Sources: overview section 5; hot-path.md rules 1-2.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -20,21 +21,26 @@ import zmq
 
 from roamcast.middleware.effects import Effect, Persist
 from roamcast.middleware.errors import Error
-from roamcast.middleware.host_frames import NoSession, UpFrame, Wait
+from roamcast.middleware.host_frames import NoSession, UpFrame
+from roamcast.middleware.lan_update.records import LanAck, LanPacket
 from roamcast.middleware.links import REMEDY
 from roamcast.middleware.settings import SECOND, Settings
 from roamcast.middleware.station.core import StationCore
 from roamcast.middleware.station_frames import Claims, DataBatch, PeerFrame
 from roamcast.middleware.writes import DurableState, Write
+from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.control import Client, ControlServer, Json
+from roamcast.mss_station.directory import Change
 from roamcast.mss_station.disk_share import log_limit
-from roamcast.mss_station.errors import StoreNotCommitted
+from roamcast.mss_station.errors import StationRetired, StoreNotCommitted
 from roamcast.mss_station.guard import StoreGuard
 from roamcast.mss_station.host_port import HostPort
 from roamcast.mss_station.item_budget import ItemBudget
+from roamcast.mss_station.lan_port import LanPort
 from roamcast.mss_station.outputs import Outputs
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.store import Store
+from roamcast.mss_station.waiting_hosts import WaitingHosts
 
 INPUTS_MAX: Final = 512
 PEER_INPUTS_MAX: Final = 200
@@ -43,23 +49,10 @@ DRAIN_US_MAX: Final = 5_000
 SPACING_PER_HOST: Final = 20
 SPACING_MAX: Final = 20_000
 IDLE_US: Final = SECOND
-WAITING_MAX: Final = 65_536
 
 
 class StoreWentBack(Error):
     """A peer knows more of this station than its own store: the process must end."""
-
-
-class Clock:
-    """The only reader of the clocks: monotonic and UTC, both in microseconds."""
-
-    def now(self) -> int:
-        """Monotonic microseconds."""
-        return time.monotonic_ns() // 1_000
-
-    def wall(self) -> int:
-        """UTC microseconds."""
-        return time.time_ns() // 1_000
 
 
 class Server:
@@ -107,8 +100,10 @@ class Server:
         self._next_tick = 0
         self._house_at = 0
         self._then: list[Callable[[bool], None]] = []
-        self._waiting: dict[bytes, int] = {}
         self._stopping = False
+        self._end: Error | None = None
+        self._renewing = False
+        self._sockets: dict[zmq.Socket[bytes], Callable[[], object]] = {}
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
@@ -119,24 +114,36 @@ class Server:
         self,
         hosts: HostPort,
         peers: PeerPort,
+        lan: LanPort,
         outputs: Outputs,
         control: ControlServer,
         handle: Callable[[Client, Json], None],
+        retired: Callable[[str], StationRetired],
+        follow: Callable[[list[Change], bool], None],
         house: Callable[[], None],
-        sockets: Mapping[zmq.Socket[bytes], Callable[[], object]],
     ) -> None:
         """The rest of the station.
 
         Args:
             handle: takes a command's request.
+            retired: makes the error that ends this process, of what a peer says of the end of its membership.
+            follow: takes what the directory has learned; the flag says whether the core is to be told.
             house: work once a second.
-            sockets: what to do when a socket has something to read, in the order of its turn.
         """
-        self.hosts, self.peers, self._outputs = hosts, peers, outputs
-        self._control, self._handle, self._house = control, handle, house
-        self._sockets = dict(sockets)
-        for polled in self._sockets:
-            self.poller.register(polled, zmq.POLLIN)
+        self.hosts, self.peers, self.lan, self._outputs = hosts, peers, lan, outputs
+        self._waiting = WaitingHosts(hosts, self.guard, self._slot)
+        self._control, self._handle, self._follow, self._house = control, handle, follow, house
+        self._retired = retired
+
+    def watch(self, polled: zmq.Socket[bytes], read: Callable[[], object]) -> None:
+        """Call `read` when the socket has something to read; sockets have their turn in the order of this call."""
+        self._sockets[polled] = read
+        self.poller.register(polled, zmq.POLLIN)
+
+    def unwatch(self, polled: zmq.Socket[bytes]) -> None:
+        """The socket is about to be closed. Not to be called by what reads one."""
+        del self._sockets[polled]
+        self.poller.unregister(polled)
 
     # ---- the loop ----
 
@@ -144,7 +151,7 @@ class Server:
         """Work until `stop`.
 
         Raises:
-            StoreWentBack, StoreUnusable, InvariantError: the process must end.
+            StoreWentBack, StationRetired, StoreUnusable, InvariantError: the process must end.
         """
         while not self._stopping:
             ready = dict(self.poller.poll(self._timeout_ms()))
@@ -154,6 +161,8 @@ class Server:
                 self._house_at = now + IDLE_US
                 self._keep_house(now)
             self._advance(self.clock.now())
+            if self._end is not None:
+                raise self._end
         if self._tick_open:
             self._close_tick(self.clock.now())
 
@@ -164,6 +173,14 @@ class Server:
             self._wake_write.send(b"x")
         except OSError:  # a wake-up is on its way already, or the loop has ended
             return
+
+    def end(self, error: Error) -> None:
+        """The process must end for this reason, once the present tick is over."""
+        self._end = error
+
+    def renew(self) -> None:
+        """Once the present tick is over: a core anew from the store, which has become that of a member."""
+        self._renewing = True
 
     def close(self) -> None:
         """Give the wake-up descriptors back."""
@@ -196,6 +213,8 @@ class Server:
                 read()
         if self.peers.stop_text is not None:
             raise StoreWentBack(self.peers.stop_text)
+        if self.peers.retired_text is not None:
+            raise self._retired(self.peers.retired_text)
         self._control.serve(ready, self._handle)
 
     def watch_dealer(self, slot: int) -> None:
@@ -204,7 +223,7 @@ class Server:
 
     def drain_dealer(self, slot: int) -> None:
         """Take a peer's answers."""
-        self.peers.drain_dealer(slot, self.clock.now(), self.clock.wall())
+        self.peers.drain_dealer(slot, self.clock.now(), self.clock.wall(), self._feed_peer)
 
     def drain_peers(self) -> None:
         """Take what has come from stations."""
@@ -228,16 +247,13 @@ class Server:
         if self.guard.state == "closed" or (self.guard.state == "reserve" and type(frame) is DataBatch):
             return  # not acknowledged: it comes again
         self.open_tick()
-        self.core.receive_peer(slot, frame)
+        if isinstance(frame, LanPacket | LanAck):
+            self.lan.receive(slot, frame)
+        else:
+            self.core.receive_peer(slot, frame)
 
     def _feed_waiting(self, channel: bytes, number: int, frame: UpFrame) -> None:
-        """Nothing can be committed: the host is told so, and called again when it can (`_reopen`)."""
-        now = self.clock.now()
-        if channel not in self._waiting and len(self._waiting) >= WAITING_MAX:
-            return
-        if now - self._waiting.get(channel, -self.settings.wait_interval) >= self.settings.wait_interval:
-            self._waiting[channel] = now
-            self.hosts.send(channel, Wait(self.guard.reason or "", self._slot, self.guard.since))
+        self._waiting.spoke(channel, self.clock.now(), self.settings.wait_interval)
 
     # ---- ticks ----
 
@@ -247,7 +263,9 @@ class Server:
             return
         self._tick_open = True
         core = self.core
-        core.begin(self.clock.now(), self.clock.wall())
+        now, wall = self.clock.now(), self.clock.wall()
+        core.begin(now, wall)
+        self.lan.begin(now, wall)
         if not self._greeted:
             self._greeted = True
             self._greet(core)
@@ -285,7 +303,7 @@ class Server:
     def _advance(self, now: int) -> None:
         self.peers.expire(now, self.clock.wall())
         if self.guard.state == "closed":
-            self._repeat_waits(now)
+            self._waiting.repeat(now, self.settings.wait_interval)
             return
         self._greet_peers()
         if not self._linked and self.peers.links.may_number(now):
@@ -304,24 +322,33 @@ class Server:
         linked, self.peers.newly_linked = self.peers.newly_linked, []
         for slot in linked:
             self.open_tick()
+            self.lan.heard(slot)
             self.core.receive_peer(slot, Claims(False, (), (), (), 0, 0, want=(self._slot,)))
 
     def _close_tick(self, now: int) -> None:
         self.core.expire()
+        lan_writes, changes = self.lan.flush()
+        self._follow(changes, True)
         effects = self.core.flush()
         self._tick_open = False
         self._inputs = 0
         self._next_tick = now + min(len(self.core.ledger.channels) * self._spacing_per_host, SPACING_MAX)
-        writes = [write for effect in effects if type(effect) is Persist for write in effect.writes]
+        writes: list[Write] = [write for effect in effects if type(effect) is Persist for write in effect.writes]
+        writes += lan_writes
         committed = not writes or self.guard.commit(writes, now)
         then, self._then = self._then, []
         if committed:
+            self.lan.committed()
             self._perform(effects, writes, now)
         for action in then:
             action(committed)
         if not committed:
             self._start_again()
-        self._core_due = self.core.next_deadline()
+        elif self._renewing:
+            self._make_again(self._store.load())
+        self._core_due = min(
+            (due for due in (self.core.next_deadline(), self.lan.next_deadline()) if due is not None), default=None
+        )
 
     def _perform(self, effects: Sequence[Effect], writes: Sequence[Write], now: int) -> None:
         try:
@@ -338,26 +365,24 @@ class Server:
         """The tick was rolled back: a new core from what is durable. Hosts attach again, peers repeat."""
         for channel in self.core.ledger.channels:
             self.hosts.send(cast(bytes, channel), NoSession())
-        self.core = self._make_core(self._store.load())
-        self._greeted = False
+        image = self._store.load()
+        unlearned = self.lan.start_again(image.lan)
+        self._make_again(image)
+        self._follow(unlearned, False)
+
+    def _make_again(self, image: DurableState) -> None:
+        """A new core; what was begun since the tick was closed was meant for the one before."""
+        self.core = self._make_core(image)
+        self._greeted = self._renewing = self._tick_open = False
         self._budget = ItemBudget()
+        void, self._then = self._then, []
+        for action in void:
+            action(False)
 
     def _keep_house(self, now: int) -> None:
         if self.guard.probe(now):
             self.open_tick()
             self.core.set_uplinks(self.guard.reason)
-            for channel in self._waiting:
-                self.hosts.send(channel, NoSession())
-            self._waiting.clear()
+            self._waiting.call()
         self._configure_core()
         self._house()
-
-    def _repeat_waits(self, now: int) -> None:
-        """A host with a WAIT under 15 s old has no time-out: say it again in time."""
-        due = now - self.settings.wait_interval
-        for channel in [channel for channel, said in self._waiting.items() if said <= due]:
-            if channel in self.hosts.failed:
-                del self._waiting[channel]
-                continue
-            self._waiting[channel] = now
-            self.hosts.send(channel, Wait(self.guard.reason or "", self._slot, self.guard.since))

@@ -1,60 +1,102 @@
-"""`mss-station init` and `mss-station peers add`: what is done before a station runs."""
+"""`mss-station init`, `invite`, `join` and `keys rotate`: a station is made, lets others in, and gets other keys."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from roamcast.middleware.errors import Error
-from roamcast.mss_station.directory import FileDirectory
-from roamcast.mss_station.lock import DirectoryLock
-from roamcast.mss_station.opening import open_store
-from roamcast.mss_station.store import StationIdentity, Store
-from roamcast.transport.station_files import (
-    PEERS,
-    STATION_CARD,
-    StationCard,
-    create_station,
-    read_station,
-    read_station_card,
-    write_card,
-)
+from roamcast.middleware.settings import SECOND
+from roamcast.mss_station import rotation
+from roamcast.mss_station.asking import change, look
+from roamcast.mss_station.clock import Clock
+from roamcast.mss_station.control import Json, ask
+from roamcast.mss_station.errors import WrongUse
+from roamcast.mss_station.founding import fill, found
+from roamcast.mss_station.invitations import VALID, VALID_MAX
+from roamcast.mss_station.join_client import Names, Rejoin, join
+from roamcast.mss_station.own_record import wanted_record
+from roamcast.mss_station.stopped import StoppedStation
+from roamcast.mss_station.units import DURATIONS, read_number, show_number
+from roamcast.transport.station_files import create_station
 
-
-class WrongUse(Error):
-    """A command was given what it cannot take."""
+CODES: Final = "exit codes: 0 done, 2 wrong use (also a token that is none), 3 not counted in: the last line says why"
 
 
 def add_parsers(commands: Any) -> None:
-    """Add `init` and `peers` to the commands."""
-    init_parser = commands.add_parser(
+    """Add `init`, `invite`, `join` and `keys` to the commands."""
+    one = commands.add_parser(
         "init",
-        help="make a station's directory: keys, station.toml, station.pub, empty store",
-        epilog="example: mss-station init /var/lib/s1 --id s1 --slot 1 --group g"
+        help="make the first station of a group: keys, station.toml, store",
+        description="Make the first station of a group: keys, station.toml, and its store. Others join it.",
+        epilog="example: mss-station init /var/lib/s1 --id s1 --group g"
         " --hosts tcp://10.0.0.1:7001 --stations tcp://10.0.0.1:7002",
     )
-    init_parser.add_argument("dir", type=Path, metavar="DIR")
-    init_parser.add_argument("--id", required=True)
-    init_parser.add_argument("--slot", required=True, type=int, help="small number, given once, never again")
-    init_parser.add_argument("--group", required=True)
-    init_parser.add_argument("--hosts", required=True, metavar="ENDPOINT", help="where hosts reach it")
-    init_parser.add_argument("--stations", required=True, metavar="ENDPOINT", help="where other stations reach it")
-    init_parser.set_defaults(action=init)
+    one.add_argument("dir", type=Path, metavar="DIR")
+    one.add_argument("--id", required=True)
+    one.add_argument("--slot", default=1, type=int, help="small number, given once, never again (1)")
+    one.add_argument("--group", required=True)
+    one.add_argument("--hosts", required=True, metavar="ENDPOINT", help="where hosts reach it")
+    one.add_argument("--stations", required=True, metavar="ENDPOINT", help="where other stations reach it")
+    one.set_defaults(action=init)
 
-    peers = commands.add_parser("peers", help="the other stations").add_subparsers(title="commands", required=True)
-    adding = peers.add_parser(
-        "add",
-        help="make other stations known to this one, before its first run",
-        epilog="example: mss-station peers add /var/lib/s1 s2/station.pub s3/station.pub",
+    one = commands.add_parser(
+        "invite",
+        help="a token with which one station may join the group",
+        description="Print a token with which one station may join the group. Whoever has it may use it: pass it on as "
+        "you would a password. The station must run.",
+        epilog="example: mss-station invite /var/lib/s1 --valid 2h",
     )
-    adding.add_argument("dir", type=Path, metavar="DIR")
-    adding.add_argument("files", type=Path, metavar="FILE.pub", nargs="+")
-    adding.set_defaults(action=add_peers)
+    one.add_argument("dir", type=Path, metavar="DIR")
+    one.add_argument("--valid", default=show_number(VALID, DURATIONS), metavar="TIME", help="1min to 7d (1h)")
+    one.add_argument("--json", action="store_true", help="for a program")
+    one.set_defaults(action=invite)
+
+    one = commands.add_parser(
+        "join",
+        help="make a station that belongs to the group of a token",
+        description="Make a station that belongs to the group of a token. Every station of the group must confirm; who "
+        "is waited for is told. If it is interrupted, give the same command again.",
+        epilog="example: mss-station join /var/lib/s2 - --id s2 --hosts tcp://10.0.0.2:7001"
+        f" --stations tcp://10.0.0.2:7002 < token; {CODES}",
+    )
+    one.add_argument("dir", type=Path, metavar="DIR")
+    one.add_argument("token", metavar="TOKEN", help="of mss-station invite; - reads it from standard input")
+    one.add_argument("--id")
+    one.add_argument("--hosts", metavar="ENDPOINT", help="where hosts reach it")
+    one.add_argument("--stations", metavar="ENDPOINT", help="where other stations reach it")
+    one.add_argument(
+        "--rejoin",
+        action="store_true",
+        help="DIR is a station that its group has given up (stations retire --lost): make another of it, at the same "
+        "endpoints, under --id or the next id (s2.2 for s2)",
+    )
+    one.set_defaults(action=join_group)
+
+    keys = commands.add_parser("keys", help="the keys of a station")
+    one = keys.add_subparsers(title="commands", required=True).add_parser(
+        "rotate",
+        help="other keys, without a break",
+        description="Make other keys for the links between stations and for signatures. They take over when every "
+        "station of the group lets them in; mss-station status names those that are waited for.",
+        epilog="example: mss-station keys rotate /var/lib/s1",
+    )
+    one.add_argument("dir", type=Path, metavar="DIR")
+    one.add_argument(
+        "--hosts",
+        action="store_true",
+        help="the key for hosts instead, at once: a host that knows only this station needs a new credential",
+    )
+    one.add_argument("--json", action="store_true", help="for a program")
+    one.set_defaults(action=rotate)
 
 
 def init(options: argparse.Namespace) -> str:
-    """Make the directory of a new station."""
+    """Make the directory of a group's first station."""
     directory: Path = options.dir
     config = create_station(
         directory,
@@ -64,39 +106,61 @@ def init(options: argparse.Namespace) -> str:
         hosts=options.hosts,
         stations=options.stations,
     )
-    card = config.card
-    with DirectoryLock(directory):
-        Store.create(directory, StationIdentity(card.id, card.slot, card.generation))
-    return f"station {card.id} made in {directory}; give {directory / STATION_CARD} to its peers"
+    found(directory, Clock().wall())
+    return f"station {config.card.id} made in {directory}: the first one of group {config.card.group}"
 
 
-def add_peers(options: argparse.Namespace) -> str:
-    """Write the cards of peers into the directory. All or none of them are taken."""
+def invite(options: argparse.Namespace) -> str:
+    """A token, alone on its line."""
+    valid = read_number(options.valid, DURATIONS)
+    if valid is None or options.valid.isdigit() or not 60 * SECOND <= valid <= VALID_MAX:
+        raise WrongUse(f"--valid must be a duration from 1min to 7d (90min, 2h), not {options.valid!r}")
+    answer = ask(options.dir, {"command": "invite", "valid": valid})
+    if not answer["ok"]:
+        raise Error(answer["error"])
+    if options.json:
+        return json.dumps({name: answer[name] for name in ("token", "until")})
+    return str(answer["token"])
+
+
+def join_group(options: argparse.Namespace) -> str:
+    """Ask the sponsor to be counted in, until it answers."""
     directory: Path = options.dir
-    cards = [read_station_card(path) for path in options.files]
-    with DirectoryLock(directory):
-        config = read_station(directory)
-        _check(config.card, FileDirectory(directory).stations(), cards)
-        with open_store(directory, config) as store:
-            if any(stream.floor for stream in store.load().streams.values()):
-                raise WrongUse(f"{directory} has dropped messages already that a new peer would need")
-        for card in cards:
-            write_card(directory / PEERS / f"{card.id}.pub", card)
-    return f"{directory} knows {', '.join(card.id for card in cards)}"
+    named = (options.id, options.hosts, options.stations)
+    if options.rejoin and (options.hosts or options.stations):
+        raise WrongUse("--rejoin keeps the endpoints; change them in station.toml")
+    if not (options.rejoin or all(named)):
+        raise WrongUse("--id, --hosts and --stations are needed, or --rejoin")
+    token = sys.stdin.read() if options.token == "-" else options.token
+    wall = Clock().wall()
+    config = join(
+        directory,
+        token,
+        Rejoin(options.id) if options.rejoin else Names(*named),
+        fill=partial(fill, directory, wall=wall),
+        wall=wall,
+        tell=lambda text: sys.stderr.write(f"{text}\n"),
+    )
+    card = config.card
+    return f"station {card.id} in {directory} is counted in: slot {card.slot} of group {card.group}; start it: run"
 
 
-def _check(own: StationCard, known: list[StationCard], cards: list[StationCard]) -> None:
-    taken = [own, *(card for card in known if card.id not in [new.id for new in cards])]
-    for card in cards:
-        if card.group != own.group:
-            raise WrongUse(f"{card.id} belongs to group {card.group!r}, this station to {own.group!r}")
-        if card.key == own.key:
-            raise WrongUse(f"{card.id} is this station itself; give the station.pub of the others")
-        for other in taken:
-            if card.id == other.id or card.slot == other.slot or card.key == other.key:
-                raise WrongUse(f"id, slot or key of {card.id!r} is that of {other.id!r}")
-        taken.append(card)
-    for card in known:
-        for new in cards:
-            if card.id == new.id and card != new:
-                raise WrongUse(f"{card.id} is known already with another slot, key or endpoint")
+def rotate(options: argparse.Namespace) -> str:
+    """Begin a rotation, or change the key for hosts."""
+    path: Path = options.dir
+
+    def stopped(station: StoppedStation) -> Json:
+        if options.hosts:
+            rotation.rotate_hosts(path)
+        else:
+            config, _, known = look(path)
+            rotation.begin(path, wanted_record(path, config.card, known.own_record()))
+        return {"waits_for": []}
+
+    waits_for = change(path, {"command": "keys rotate", "hosts": options.hosts}, stopped)["waits_for"]
+    if options.json:
+        return json.dumps({"waits_for": waits_for})
+    if options.hosts:
+        return "hosts that know only the former key of this station cannot attach here without a new credential"
+    named = f"; waiting for {', '.join(waits_for)}" if waits_for else ""
+    return f"new keys are made; they take over when every station lets them in{named}"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -19,26 +19,39 @@ from typing import Self
 import zmq
 
 from roamcast.middleware.effects import Notice
-from roamcast.middleware.link_effects import Identity, Member
+from roamcast.middleware.link_effects import Identity
 from roamcast.middleware.links import Links
+from roamcast.middleware.station.core import StationCore
 from roamcast.middleware.writes import DurableState
 from roamcast.mss_station.access import Access
+from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.control import ControlServer
-from roamcast.mss_station.directory import Fault, FileDirectory
+from roamcast.mss_station.follower import Follower
+from roamcast.mss_station.group_port import GroupPort
 from roamcast.mss_station.guard import StoreGuard
 from roamcast.mss_station.host_port import HostPort
+from roamcast.mss_station.invitations import Invitations
+from roamcast.mss_station.key_probes import KeyProbes
+from roamcast.mss_station.key_rotation import KeyRotation
 from roamcast.mss_station.kill_points import KillPoint
+from roamcast.mss_station.lan_port import LanPort
 from roamcast.mss_station.lock import DirectoryLock, network_filesystem
-from roamcast.mss_station.opening import count_start, greet, make_core, open_store
+from roamcast.mss_station.opening import Opened, count_start, greet, group_value, make_core, open_store
 from roamcast.mss_station.outputs import Outputs
+from roamcast.mss_station.own_record import OwnRecord, check_membership
+from roamcast.mss_station.peer_connections import PeerConnections
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.peers_seen import PeersSeen
 from roamcast.mss_station.requests import Requests
-from roamcast.mss_station.server import Clock, Server
+from roamcast.mss_station.rotation import read_host_keys, recover, rotate_hosts
+from roamcast.mss_station.server import Server
+from roamcast.mss_station.signing import Signer
+from roamcast.mss_station.sponsor import Sponsor
 from roamcast.mss_station.status import build
 from roamcast.mss_station.tally import Tally
+from roamcast.transport.rekeying import rekey_router
 from roamcast.transport.sockets import new_context
-from roamcast.transport.station_files import read_station
+from roamcast.transport.station_files import read_signing_key, read_station
 from roamcast.transport.station_sockets import (
     HOSTS,
     STATIONS,
@@ -54,6 +67,17 @@ from roamcast.transport.zap import ZapResponder
 _log = logging.getLogger("roamcast.station")
 
 
+@dataclass(frozen=True, slots=True)
+class _Sockets:
+    """What others connect to, and who lets them in."""
+
+    context: zmq.Context[zmq.Socket[bytes]]
+    zap: ZapResponder
+    hosts: zmq.Socket[bytes]
+    stations: zmq.Socket[bytes]
+    handshakes: tuple[tuple[str, HandshakeMonitor], ...]
+
+
 class Station:
     """One station process, or one station in a thread of a program: all of it lives in the thread that calls `run`.
 
@@ -61,15 +85,17 @@ class Station:
         path: the directory that `mss-station init` made.
         alone: give numbers although no peer has answered since the start.
         kill_point: test hook, see `kill_points`.
+        log_level: the group's setting `log-level` decides what is logged, if there is one.
 
     Raises:
         KeyFileError: a file of the directory is not as it must be.
         StoreError: another process works on the directory.
     """
 
-    def __init__(self, path: str | Path, *, alone: bool = False, kill_point: str = "") -> None:
+    def __init__(self, path: str | Path, *, alone: bool = False, kill_point: str = "", log_level: bool = False) -> None:
         self._path = Path(path)
         self._alone = alone
+        self._log_level = log_level
         self._kill = KillPoint(kill_point)
         self._tally = Tally()
         self._stopping = False
@@ -78,8 +104,10 @@ class Station:
         """Set once hosts and stations may connect."""
         self._lock = DirectoryLock(self._path)
         try:
+            recover(self._path)
             self._config = read_station(self._path)
-            self._directory = FileDirectory(self._path)
+            self._host_keys = read_host_keys(self._path)
+            self._signer = Signer(read_signing_key(self._path), self._config.card.group)
         except BaseException:
             self._lock.release()
             raise
@@ -91,6 +119,7 @@ class Station:
             CannotBind, ControlError: an endpoint or the control socket cannot be used.
             StoreError: the store cannot be used, or not any more.
             StoreWentBack: a peer knows more of this station than its own store.
+            StationRetired: the group has ended this station's membership.
             InvariantError: a fault of ours; the process must end.
         """
         with ExitStack() as stack:
@@ -125,75 +154,154 @@ class Station:
     def _compose(self, stack: ExitStack) -> Server:
         if (kind := network_filesystem(self._path)) is not None:
             _log.warning("network_filesystem: %s is on %s; its locks are not safe there", self._path, kind)
-        for change in self._directory.changes():
-            if isinstance(change, Fault):
-                self._tally.notice(Notice("alarm", "directory_fault", {"text": change.text}))
-        self._store = stack.enter_context(open_store(self._path, self._config))
-        image = self._store.load()
-        self._starts = count_start(self._store, image)
-        server = self._make_server(image)
+        opened = stack.enter_context(open_store(self._path, self._config))
+        self._store, self._directory = opened.store, opened.directory
+        check_membership(self._config.card, self._directory.own_record(), opened.image.view)
+        for text in self._directory.faults:
+            self._tally.notice(Notice("alarm", "configuration_fault", {"text": text}))
+        self._invitations = Invitations(opened.image.invitations)
+        self._starts = count_start(opened, self._config.card.slot)
+        server = self._make_server(opened.image)
         stack.callback(server.close)
-        self._connect(stack, server)
+        self._connect(stack, server, opened)
         return server
 
     def _make_server(self, image: DurableState) -> Server:
         clock = Clock()
-        slot = self._config.card.slot
         return Server(
             path=self._path,
             settings=self._directory.settings(),
-            slot=slot,
+            slot=self._config.card.slot,
             clock=clock,
             image=image,
             store=self._store,
             guard=StoreGuard(self._store, self._starts, self._tally, self._kill, clock.wall),
-            make_core=lambda image: make_core(self._directory, slot, image),
-            greet=lambda core: greet(self._directory, core),
-            spacing_per_host=self._config.spacing_us,
+            make_core=self._make_core,
+            greet=self._greet,
+            spacing_per_host=int(group_value(self._directory, "spacing-us"))
+            if self._config.spacing_us is None
+            else self._config.spacing_us,
         )
 
-    def _connect(self, stack: ExitStack, server: Server) -> None:
-        card, keys, tally = self._config.card, self._config.keys, self._tally
-        control = ControlServer(self._path, server.poller)
-        stack.callback(control.close)
+    def _make_core(self, image: DurableState) -> StationCore:
+        self._invitations.start_again(image.invitations)
+        return make_core(self._directory, self._config.card.slot, image)
+
+    def _greet(self, core: StationCore) -> None:
+        greet(self._directory, core)
+        self._group.greet()
+
+    def _bind(self, stack: ExitStack, clock: Clock) -> tuple[_Sockets, Access]:
         seed_ids()
         context = new_context()
         stack.callback(context.destroy, 0)
         files_max = raise_limits(context)
-        access = Access(self._directory, files_max, tally, server.clock.now)
+        access = Access(
+            self._directory,
+            files_max,
+            self._tally,
+            clock.now,
+            lambda key: self._invitations.admits(key, clock.wall()),
+        )
         zap = ZapResponder(context, access.allow, access.report)
         stack.callback(zap.close)
-        hosts_socket = stack.enter_context(bind_hosts(context, self._config.bind_hosts, keys))
-        stations_socket = stack.enter_context(bind_stations(context, self._config.bind_stations, keys))
-        handshakes = [(HOSTS, HandshakeMonitor(hosts_socket)), (STATIONS, HandshakeMonitor(stations_socket))]
-        peers_known = self._directory.stations()
-        connections = {peer.slot: connect_peer(context, peer.stations, keys, peer.key) for peer in peers_known}
-        monitors = [monitor for _, monitor in (*connections.values(), *handshakes)]
-        for watching in monitors:
+        hosts = stack.enter_context(bind_hosts(context, self._config.bind_hosts, self._host_keys))
+        stations = stack.enter_context(bind_stations(context, self._config.bind_stations, self._config.keys))
+        handshakes = ((HOSTS, HandshakeMonitor(hosts)), (STATIONS, HandshakeMonitor(stations)))
+        for _, watching in handshakes:
             stack.callback(watching.close)
+        return _Sockets(context, zap, hosts, stations, handshakes), access
+
+    def _connect(self, stack: ExitStack, server: Server, opened: Opened) -> None:
+        card, tally, directory = self._config.card, self._tally, self._directory
+        control = ControlServer(self._path, server.poller)
+        stack.callback(control.close)
+        sockets, access = self._bind(stack, server.clock)
         seen = PeersSeen(self._path)
-        links = Links(
-            Identity(card.group, card.id, card.slot, card.generation, secrets.randbits(64), self._starts),
-            [Member(peer.slot, peer.id, peer.generation) for peer in peers_known],
-            seen.seen,
-            lambda slot: server.core.ledger.fifo.known[slot],
-            self._alone,
-        )
-        hosts = HostPort(hosts_socket, server.settings, tally, access.number_of, access.ban)
+        hosts = HostPort(sockets.hosts, server.settings, tally, access.number_of, access.ban)
+        sponsor = Sponsor(card, directory, server, self._invitations)
         peers = PeerPort(
-            stations_socket,
-            connections,
-            links,
+            sockets.stations,
+            self._make_links(server, seen),
             tally,
             access.slot_of,
+            access.retired,
             seen.remember,
+            sponsor.join,
         )
-        outputs = Outputs(hosts, peers, tally, self._kill, self._store.load_item)
-        status = partial(build, card, self._starts, server, self._store, tally, zap, handshakes)
-        requests = Requests(self._path, card.slot, self._directory, server, access, tally, status)
-        sockets: dict[zmq.Socket[bytes], Callable[[], object]] = {zap.socket: zap.answer}
-        sockets |= {monitor.socket: partial(server.watch_dealer, slot) for slot, (_, monitor) in connections.items()}
-        sockets |= {socket: partial(server.drain_dealer, slot) for slot, (socket, _) in connections.items()}
-        sockets |= {watched.socket: watched.count for _, watched in handshakes}
-        sockets |= {stations_socket: server.drain_peers, hosts_socket: server.drain_hosts}
-        server.connect(hosts, peers, outputs, control, requests.handle, requests.look, sockets)
+        connections = PeerConnections(
+            server,
+            peers,
+            lambda endpoint, key: connect_peer(sockets.context, endpoint, self._config.keys, key),
+            self._config.routes,
+            seen.seen,
+            directory.keys,
+        )
+        stack.callback(connections.close)
+        lan = LanPort(card, opened.image.lan, self._signer, directory, tally, peers.send_lan)
+        own_record = OwnRecord(self._path, card, directory.own_value, server.open_tick, lan.put, tally)
+        self._group = GroupPort(card, directory, server, sponsor.slot_given, tally)
+        follower = Follower(card, directory, server, connections, self._group, own_record, tally, self._log_level)
+        outputs = Outputs(hosts, peers, tally, self._kill, self._store.load_item, self._group.perform)
+        status = partial(build, card, self._starts, server, self._store, tally, sockets.zap, sockets.handshakes)
+        rotation = KeyRotation(
+            self._path,
+            directory,
+            lambda keys: KeyProbes(sockets.context, keys),
+            connections.addresses,
+            own_record.announce,
+            lambda: self._take_over(sockets.stations, connections, own_record, sponsor),
+            tally,
+        )
+        stack.callback(rotation.close)
+        requests = Requests(
+            card.slot,
+            directory,
+            server,
+            sponsor,
+            rotation,
+            lambda: self._rotate_hosts(sockets.hosts, own_record),
+            lambda: {
+                **status(),
+                "group": self._group.status(),
+                **sponsor.status(),
+                "rotation_waits_for": rotation.waits_for(),
+            },
+        )
+
+        def house() -> None:
+            follower.look()
+            sponsor.look()
+            rotation.look(server.clock.now())
+
+        server.connect(hosts, peers, lan, outputs, control, requests.handle, self._group.ended, follower.follow, house)
+        server.watch(sockets.zap.socket, sockets.zap.answer)
+        connections.follow(directory.stations())
+        for _, watched in sockets.handshakes:
+            server.watch(watched.socket, watched.count)
+        server.watch(sockets.stations, server.drain_peers)
+        server.watch(sockets.hosts, server.drain_hosts)
+
+    def _take_over(
+        self, router: zmq.Socket[bytes], connections: PeerConnections, own_record: OwnRecord, sponsor: Sponsor
+    ) -> None:
+        """Use the keys for the links and for signatures that are in the directory now."""
+        self._config = read_station(self._path)
+        self._signer.renew(read_signing_key(self._path))
+        own_record.card = sponsor.own = self._config.card
+        rekey_router(router, self._config.keys)
+        connections.reconnect()
+        _log.info("keys_rotated: stations know %s by its new keys", self._config.card.id)
+
+    def _rotate_hosts(self, router: zmq.Socket[bytes], own_record: OwnRecord) -> None:
+        rekey_router(router, rotate_hosts(self._path))
+        own_record.announce()
+
+    def _make_links(self, server: Server, seen: PeersSeen) -> Links:
+        def highest(slot: int) -> int:
+            known = server.core.ledger.fifo.known
+            return known[slot] if slot < len(known) else 0
+
+        card = self._config.card
+        me = Identity(card.group, card.id, card.slot, card.generation, secrets.randbits(64), self._starts)
+        return Links(me, [], seen.seen, highest, self._alone)

@@ -12,6 +12,7 @@ from roamcast.mss_station.control import Json
 from roamcast.mss_station.errors import StoreError
 from roamcast.mss_station.server import Server
 from roamcast.mss_station.store import Store
+from roamcast.mss_station.tables import columns
 from roamcast.mss_station.tally import Tally
 from roamcast.transport.station_files import StationCard
 from roamcast.transport.station_sockets import HandshakeMonitor
@@ -46,6 +47,7 @@ def build(
         },
         **server.core.status(),
         "links": links,
+        "configuration": {**server.lan.status(), "found": _read(store.found_count)},
         "store": _store(server, store, tally),
         "refused_keys": dict(zap.refused),
         "handshakes_failed": {domain: dict(monitor.failed) for domain, monitor in handshakes},
@@ -68,12 +70,15 @@ def _store(server: Server, store: Store, tally: Tally) -> Json:
         "since": server.guard.since,
         "commit_p99_ms": tally.commit_p99_ms(),
     }
-    for name, read in sizes.items():
-        try:
-            told[name] = read()
-        except (OSError, StoreError):
-            told[name] = None
-    return told
+    return told | {name: _read(read) for name, read in sizes.items()}
+
+
+def _read(read: Callable[[], Any]) -> Any:
+    """What `read` returns; None if the disk does not give it now."""
+    try:
+        return read()
+    except (OSError, StoreError):
+        return None
 
 
 # ---- the table ----
@@ -82,7 +87,7 @@ def _store(server: Server, store: Store, tally: Tally) -> Json:
 def table(status: Json) -> str:
     """The status as a person reads it."""
     station, store = status["station"], status["store"]
-    names = {link["slot"]: link["id"] for link in status["links"]} | {station["slot"]: station["id"]}
+    names = {one["slot"]: one["id"] for one in (*status["group"]["ended"], *status["links"], station)}
     failed = {f"{domain}: {why}": n for domain, whys in status["handshakes_failed"].items() for why, n in whys.items()}
     lines = [
         f"station {station['id']} (slot {station['slot']}) of group {station['group']}, start {station['starts']}, "
@@ -94,8 +99,11 @@ def table(status: Json) -> str:
         f"store {store['state']}: {_bytes(store['log_bytes'])}, log {_bytes(store['wal_bytes'])}, "
         f"{_bytes(store['free_bytes'])} free, commit p99 {store['commit_p99_ms']} ms",
         _oldest(status["oldest_undelivered"], names),
+        *_configuration(status["configuration"]),
+        *_group(status["group"]),
+        *_joins(status),
         "",
-        *_columns(
+        *_table(
             ["link", "state", "heard", "starts", "remark"],
             [
                 [
@@ -108,11 +116,11 @@ def table(status: Json) -> str:
                 for link in status["links"]
             ],
         ),
-        *_columns(
+        *_table(
             ["origin", "stored", "delivered", "waiting", "stable", "known", "dropped to"],
             [[names.get(s["origin"], s["origin"]), *(s[key] for key in _STREAM_KEYS)] for s in status["streams"]],
         ),
-        *_columns(
+        *_table(
             ["host", "state", "attached", "acknowledged", "sent", "spooled", "away since"],
             [
                 [
@@ -127,13 +135,63 @@ def table(status: Json) -> str:
                 for r in status["records"]
             ],
         ),
-        *_columns(["refused or failed", "count"], [[*pair] for pair in (status["refused_keys"] | failed).items()]),
-        *_columns(["counter", "count"], [[*pair] for pair in status["counters"].items()]),
+        *_table(["refused or failed", "count"], [[*pair] for pair in (status["refused_keys"] | failed).items()]),
+        *_table(["counter", "count"], [[*pair] for pair in status["counters"].items()]),
     ]
     return "\n".join(lines)
 
 
+def _table(head: list[str], rows: list[list[object]]) -> list[str]:
+    return columns(head, rows, ROWS_SHOWN)
+
+
 _STREAM_KEYS: Final = ("stored", "delivered", "waiting", "stable", "known", "floor")
+
+
+def _configuration(told: Json) -> list[str]:
+    """Lines on the configuration that the stations share."""
+    state = [f"configuration: {told['entries'] - told['tombstones']} entries"]
+    state += [f"{sum(told['unsent'].values())} to be told to {', '.join(told['unsent'])}"] if told["unsent"] else []
+    state += (
+        ["no updates are taken: this station was away too long and has met no other since"] if told["stale"] else []
+    )
+    state += [f"{told['found']} set aside (config list DIR --found)"] if told["found"] else []
+    state += [f"{count} refused ({code})" for code, count in told["dropped"].items()]
+    return ["; ".join(state), *(f"fault: {text}" for text in told["faults"][:ROWS_SHOWN])]
+
+
+def _group(told: Json) -> list[str]:
+    """Lines on stations that come and go."""
+    lines = []
+    if told["joining"]:
+        lines.append(f"joining from {told['joining']['sponsor']}: {told['joining']['rows']} rows so far; no hosts yet")
+    elif told["retiring"]:
+        what = "all is with the heir" if told["retiring"]["handing"] else "its hosts move"
+        lines.append(f"retiring, heir {told['retiring']['heir']}: {what}")
+        lines += [f"it waits: {text}" for text in told["retiring"]["obstacles"][:ROWS_SHOWN]]
+    elif not told["serving"]:
+        lines.append("no hosts are taken yet: not every station has said that it counts this one")
+    lines += [f"{count} hosts are held for {id}, whose heir this station is" for id, count in told["held"].items()]
+    return [*lines, *map(_end, told["ended"])]
+
+
+def _joins(status: Json) -> list[str]:
+    """Lines on invitations, on newcomers that are not counted yet, and on new keys that are not in use yet."""
+    invitations, waited_for = status["invitations"], status["rotation_waits_for"]
+    lines = [f"invitation {'used' if one['used'] else 'open'}, until {one['until']}" for one in invitations]
+    lines += [
+        f"{one['id']} asks to be counted in, waits for {', '.join(one['waits_for'])}" for one in status["newcomers"]
+    ]
+    return lines if waited_for is None else [*lines, f"new keys wait for {', '.join(waited_for) or 'nobody'}"]
+
+
+def _end(ended: Json) -> str:
+    how = f"retired, heir {ended['heir']}" if ended["heir"] else "lost"
+    if ended["cut"] is None:
+        return f"{ended['id']} (slot {ended['slot']}): {how}, not final yet, waits for {', '.join(ended['waits_for'])}"
+    guard = "; what its hosts may need is kept" + (", and is about to go" if ended["released"] else "")
+    kept = guard if ended["guarded"] else ""
+    return f"{ended['id']} (slot {ended['slot']}): {how}, final: its messages end with {ended['cut']}{kept}"
 
 
 def _held(status: Json, names: dict[int, str]) -> str:
@@ -148,17 +206,6 @@ def _oldest(oldest: Json | None, names: dict[int, str]) -> str:
     waits = oldest["waits_for"]
     what = f"message {waits[1]} of {names.get(waits[0], waits[0])}" if isinstance(waits, (list, tuple)) else str(waits)
     return f"the oldest undelivered message is {n} of {names.get(slot, slot)}; it waits for {what}"
-
-
-def _columns(head: list[str], rows: list[list[object]]) -> list[str]:
-    """Rows under a head, each column as wide as it needs; then an empty line. Nothing if there is no row."""
-    if not rows:
-        return []
-    shown = [head, *([str(cell) for cell in row] for row in rows[:ROWS_SHOWN])]
-    widths = [max(len(row[i]) for row in shown) for i in range(len(head))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
-    more = [f"... and {len(rows) - ROWS_SHOWN} more (see --json)"] if len(rows) > ROWS_SHOWN else []
-    return [*lines, *more, ""]
 
 
 def _bytes(count: int | None) -> str:

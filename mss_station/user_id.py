@@ -1,4 +1,4 @@
-"""Who a connection belongs to: the User-Id that ZAP gave it, "host:NAME" or "station:ID"; and whose choice its id was.
+"""Who a connection belongs to: the User-Id that ZAP gave it (see `access`); and whose choice its id was.
 
 The id of a connection is the first part of what a ROUTER receives. ZAP gives a random one (`transport/zap.py`); where
 the reply came too early for that, it is the ROUTER's own (0, then four bytes), or one that the client brought. An id is
@@ -20,9 +20,15 @@ def user_id(part: zmq.Frame) -> str | None:
         return None
 
 
+def kind_and_name(part: zmq.Frame) -> tuple[str, str]:
+    """What stands before and behind the colon in the User-Id of the connection that `part` came on; empty: nothing."""
+    kind, _, name = (user_id(part) or "").partition(":")
+    return kind, name
+
+
 def user_of(part: zmq.Frame, kind: str) -> str | None:
     """The name behind `kind` in the User-Id of the connection that `part` came on; None if it has none of that kind."""
-    found, _, name = (user_id(part) or "").partition(":")
+    found, name = kind_and_name(part)
     return name if found == kind and name else None
 
 

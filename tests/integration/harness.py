@@ -94,13 +94,21 @@ class Bench:
         """Move, one call right after the other."""
         self.ask(host, "move", stations=list(stations))
 
-    def load(self, hosts: Sequence[str], *, rate: float = 20.0, mail: float = 0.4, roam_s: float = 0.0) -> None:
-        """Random load until `quiet`."""
-        stations = [station.id for station in self.cluster.stations]
+    def load(
+        self,
+        hosts: Sequence[str],
+        *,
+        rate: float = 20.0,
+        mail: float = 0.4,
+        roam_s: float = 0.0,
+        among: Sequence[str] = (),
+    ) -> None:
+        """Random load until `quiet`; who roams does so `among` these stations (all)."""
+        stations = among or [station.id for station in self.cluster.stations]
         for host in hosts:
             others = [other for other in self._of if other != host]
             fields = {"rate": rate, "mail": mail if others else 0, "to": others, "roam_s": roam_s}
-            self.ask(host, "load", stations=stations, until=600, **fields)
+            self.ask(host, "load", stations=list(stations), until=600, **fields)
 
     def quiet(self) -> None:
         """End the load of all hosts."""

@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from harness import until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def children(pid: int) -> list[int]:
-    """Processes started by `pid` that are still there."""
-    found = []
+STORY = [
+    r"s3 is invited by s[12] and asks to be counted in",
+    r"s3 has joined",
+    r"(s[12]) is killed",
+    r"settings/away-max is set to 14d at s[123], while \1 is down",
+    r"\1 is started again",
+    r"(s[12]) is being retired",
+    r"\2 has handed over everything and has ended by itself",
+]
+"""Lines of the demo in their order."""
+
+
+def processes(home: Path) -> set[int]:
+    """Processes that have something of `home` on their command line."""
+    found = set()
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == pid:
-                found.append(int(entry.name))
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and str(home) in (entry / "cmdline").read_text():
+                found.add(int(entry.name))
     return found
 
 
 def test_demo_runs_and_its_verdict_is_good(seed: int, tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLES / "demo"), "--seconds", "8", "--seed", str(seed)]
+    command = [sys.executable, str(EXAMPLES / "demo"), "--seconds", "12", "--seed", str(seed)]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("lost 0, doubled 0, out of order 0")
     for row in ("messages", "deliveries", "handoffs", "cuts", "station crashes", "latency p50", "handoff p99"):
         assert re.search(rf"^  {row} +[\d,.]+", done.stdout, re.M), f"no row {row!r} in\n{done.stdout}"
+    told = re.search(".*".join(STORY), done.stdout, re.S)
+    assert told, done.stdout
+    assert f"`config get` at {told[1]} says 14d too" in done.stdout, done.stdout
     assert not list(tmp_path.iterdir()), "the demo left files behind"
 
 
@@ -47,24 +57,34 @@ def test_demo_tells_wrong_use(arguments: list[str]) -> None:
     assert done.returncode == 2 and "usage" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_demo_ends_all_processes_when_it_is_stopped(number: int, tmp_path: Path) -> None:
-    demo = subprocess.Popen(
-        [sys.executable, str(EXAMPLES / "demo"), "--keep", str(tmp_path / "run")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+@pytest.mark.parametrize(
+    ("moment", "numbers"),
+    [
+        ("^seed ", [signal.SIGINT]),
+        ("the load begins$", [signal.SIGTERM]),
+        ("asks to be counted in$", [signal.SIGINT, signal.SIGINT]),
+        ("is set to 14d", [signal.SIGINT]),
+        ("is being retired", [signal.SIGTERM, signal.SIGINT]),
+    ],
+    ids=["set-up", "load", "joining", "a station is down", "retiring"],
+)
+def test_demo_ends_all_processes_when_it_is_stopped(moment: str, numbers: list[int], seed: int, tmp_path: Path) -> None:
+    home = tmp_path / "run"
+    command = [sys.executable, str(EXAMPLES / "demo"), "--keep", str(home), "--seconds", "12", "--seed", str(seed)]
+    demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        until(lambda: len(list((tmp_path / "run" / "logs").glob("*.jsonl"))) >= 3, "the load has begun", 60)
-        until(lambda: len(children(demo.pid)) >= 6, "stations and agents run", 30)
-        mine = children(demo.pid)
-        demo.send_signal(number)
+        assert demo.stdout is not None
+        told = []
+        for line in demo.stdout:
+            told.append(line)
+            if re.search(moment, line.rstrip()):
+                break
+        for number in numbers:
+            demo.send_signal(number)
         text, _ = demo.communicate(timeout=40)
-        assert demo.returncode in (130, 143), text
-        time.sleep(0.05)
-        assert not [pid for pid in mine if Path(f"/proc/{pid}").exists()]
-        assert str(tmp_path / "run") in text
+        assert demo.returncode in [128 + number for number in numbers], "".join(told) + text
+        assert not processes(home)
+        assert str(home) in text and "Traceback" not in text
     finally:
         demo.kill()
 

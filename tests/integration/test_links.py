@@ -28,7 +28,7 @@ def test_cut_again_and_again(make_bench: Callable[..., Bench], kind: str) -> Non
             bench.rng.choice(gates(bench, kind)).cut()
 
     bench.run_for(4, cut)
-    assert sum(gate.cuts for gate in gates(bench, kind)) > 3
+    until(lambda: cut() or sum(gate.cuts for gate in gates(bench, kind)) > 3, "enough links were cut")
     bench.settle()
 
 

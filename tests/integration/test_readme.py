@@ -1,4 +1,4 @@
-"""The README's two code blocks, run as they stand (with free ports): a reader who copies them gets what they say."""
+"""The README's code blocks, run as they stand (with free ports): a reader who copies them gets what they say."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness import until
 
 from roamcast.mh_agent import Agent
+from roamcast.mss_station.control import ControlError, ask
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 
@@ -38,32 +40,79 @@ def with_free_ports(script: str) -> str:
     return script
 
 
+def shell(home: Path, script: str, **options: Any) -> subprocess.Popen[str]:
+    """A shell of its own process group that runs the script until a command of it fails."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return subprocess.Popen(
+        ["bash", "-e", "-o", "pipefail", "-c", script], cwd=home, env=environment, text=True, start_new_session=True,
+        **options,
+    )  # fmt: skip
+
+
+def output(home: Path, script: str) -> str:
+    """What a script prints that has to succeed."""
+    running = shell(home, script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    text, _ = running.communicate(timeout=60)
+    assert running.returncode == 0, text
+    return text
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A directory in which the README's stations run; a second host, bob, is enrolled the same way."""
-    lines = with_free_ports(block("stations")).splitlines()
-    run = [line for line in lines if line.startswith("mss-station run")]
-    setup = [line for line in lines if not line.startswith(("mss-station run", "mss-station status"))]
-    setup += [line.replace("ada", "bob") for line in setup if " hosts " in line]
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    """A directory in which the README's stations run; a second host, bob, is enrolled at the other one."""
+    script = with_free_ports(block("stations"))
+    stations = shell(tmp_path, f"{script}touch done\nwait")
+    try:
+        until(lambda: (tmp_path / "done").exists() or stations.poll() is not None, "the README's stations run", 30)
+        assert stations.poll() is None, "a line of the README failed"
+        until(lambda: serves(tmp_path / "south"), "the second station takes hosts", 30)
+        output(tmp_path, "mss-station hosts enrol south bob --out bob.toml")
+        yield tmp_path
+    finally:
+        os.killpg(stations.pid, signal.SIGTERM)
+        stations.wait(30)
 
-    def shell(*script: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            ["bash", "-e", "-c", "\n".join(script)], cwd=tmp_path, env=environment, text=True, start_new_session=True
-        )
 
-    assert shell(*setup).wait(60) == 0, "the set-up lines of the README failed"
-    stations = shell(*run, "wait")
-    status = lines[-1]
-    until(lambda: shell(status).wait(20) == 0, "`" + status + "` works", 30)
-    yield tmp_path
-    os.killpg(stations.pid, signal.SIGTERM)
-    stations.wait(30)
+def serves(station: Path) -> bool:
+    """Whether a station takes hosts."""
+    try:
+        return bool(ask(station, {"command": "status"})["status"]["group"]["serving"])
+    except ControlError:
+        return False
 
 
 def test_the_blocks_have_the_promised_size() -> None:
     assert len(block("agent").strip().splitlines()) <= 20
     assert len(block("stations").strip().splitlines()) <= 10
+
+
+def test_a_setting_that_is_made_at_one_station_holds_at_the_other(home: Path) -> None:
+    script = block("settings")
+    assert "how long a host may be away" in output(home, script)
+    until(lambda: output(home, script.splitlines()[-1]).startswith("14d"), "the other station has it")
+
+
+def test_a_station_that_is_retired_ends_by_itself_and_its_hosts_go_on(home: Path) -> None:
+    with Agent(str(home / "bob.toml")) as bob:
+        bob.move("south")
+        until(lambda: bob.status["station"] == "south" and bob.status["state"] == "open", "bob is at south")
+        text = output(home, block("retiring"))
+        assert "south is being retired; its heir is north" in text
+        until(lambda: "retired, heir north  final" in output(home, block("retiring").splitlines()[-1]), "it has ended")
+        until(lambda: bob.status["station"] == "north" and bob.status["state"] == "open", "bob is at north")
+        assert bob.broadcast(b"still here").wait(timeout=20) == "stored"
+
+
+def test_a_station_that_is_lost_is_given_up_and_its_hosts_go_on(home: Path) -> None:
+    command = re.search(r"`(mss-station stations retire .* --lost)`", README.read_text())
+    assert command
+    with Agent(str(home / "bob.toml")) as bob:
+        bob.move("south")
+        until(lambda: bob.status["station"] == "south" and bob.status["state"] == "open", "bob is at south")
+        os.kill(ask(home / "south", {"command": "status"})["status"]["station"]["process"], signal.SIGKILL)
+        output(home, command[1])
+        until(lambda: bob.status["station"] == "north" and bob.status["state"] == "open", "bob is at north", 60)
+        assert bob.broadcast(b"still here").wait(timeout=20) == "stored"
 
 
 def test_the_agent_of_the_readme_talks_over_the_stations_of_the_readme(home: Path) -> None:
@@ -94,10 +143,6 @@ def test_interrupt_ends_the_agent_of_the_readme_at_once_by_one_traceback(home: P
     while "my own broadcast" not in agent.stdout.readline():
         assert agent.poll() is None
     agent.send_signal(signal.SIGINT)
-    try:
-        _, text = agent.communicate(timeout=10)
-    except subprocess.TimeoutExpired:  # Python drops an interrupt that falls into a destructor: a person presses again
-        agent.send_signal(signal.SIGINT)
-        _, text = agent.communicate(timeout=10)
+    _, text = agent.communicate(timeout=3)
     assert agent.returncode == -signal.SIGINT
     assert text.count("Traceback") == 1 and text.endswith("KeyboardInterrupt\n")

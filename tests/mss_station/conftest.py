@@ -65,6 +65,7 @@ class Dealer:
         self.waiting: deque[Part] = deque()
         self.sent: list[bytes] = []
         self.full = False
+        self.closed = False
 
     def arrive(self, *parts: bytes) -> None:
         self.waiting.extend(Part(data, None, i + 1 < len(parts)) for i, data in enumerate(parts))
@@ -79,16 +80,24 @@ class Dealer:
             raise zmq.Again
         self.sent.append(data)
 
+    def close(self, linger: int) -> None:
+        self.closed = True
+
 
 class Monitor:
     """What became of a DEALER's connection, as a test says it."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.closed = False
+        self.socket = object()
 
     def changes(self) -> list[str]:
         told, self.told = self.told, []
         return told
+
+    def close(self) -> None:
+        self.closed = True
 
 
 @pytest.fixture

@@ -1,286 +1,311 @@
-"""The directory as files: who is let in, what changes while the station runs, and faults that stop nobody else."""
+"""The directory over the configuration: who is let in, what a change changes, the same at every station."""
 
 from __future__ import annotations
 
-import os
+import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roamcast.middleware.settings import Settings
+from roamcast.middleware.lan_update.records import Entry, Version
+from roamcast.middleware.settings import DAY, Settings
+from roamcast.mss_station import schema
 from roamcast.mss_station.directory import (
+    Change,
     Directory,
     Fault,
-    FileDirectory,
     HostKnown,
     HostRevoked,
-    PeersChanged,
+    HostShut,
+    LanDirectory,
+    MembersChanged,
+    OwnChanged,
     SettingsChanged,
-    read_settings,
+    StationsChanged,
 )
-from roamcast.transport import curve
-from roamcast.transport.errors import KeyFileError
-from roamcast.transport.station_files import HostCard, StationCard, create_station, write_card, write_revoked
+from roamcast.mss_station.schema import HostCard, StationRecord
+from roamcast.transport.curve import generate
+from roamcast.transport.map_codec import encode_map
+from roamcast.transport.station_files import StationCard
 
-LONG_AGO = 1_500_000_000_000_000_000
-REALLY_NOW = 1_600_000_000_000_000_000
-"""UTC in nanoseconds: the virtual clock runs far below the times that files get when a test writes them."""
-
-
-class Station:
-    """A station's directory on disk whose files have any age a test wants."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.now = LONG_AGO
-        self.config = create_station(
-            path, id="hill", slot=3, group="fleet", hosts="tcp://10.0.0.3:7001", stations="tcp://10.0.0.3:7002"
-        )
-
-    def open(self) -> FileDirectory:
-        self.settle()
-        return FileDirectory(self.path, lambda: self.now)
-
-    def settle(self) -> None:
-        """What was written since the last call was written a minute ago."""
-        self.now += 60_000_000_000
-        for path in (*self.path.rglob("*"), self.path):
-            if path.stat().st_mtime_ns > REALLY_NOW:
-                os.utime(path, ns=(self.now, self.now))
-        self.now += 60_000_000_000
-
-    def host(self, name: str, number: int, slot: int = 3, key: str | None = None) -> HostCard:
-        card = HostCard(name, slot << 32 | number, key or curve.generate().public, slot)
-        write_card(self.path / "hosts" / f"{name}.pub", card)
-        return card
-
-    def peer(self, id: str, slot: int, **changed: Any) -> StationCard:
-        card = replace(self.config.card, id=id, slot=slot, key=curve.generate().public, **changed)
-        write_card(self.path / "peers" / f"{id}.pub", card)
-        return card
+KEYS = [generate().public for _ in range(8)]
+SIGNING = "ab" * 32
+OWN = StationCard("hill", 3, "fleet", 9, "tcp://10.0.0.3:1", "tcp://10.0.0.3:2", KEYS[0], SIGNING)
 
 
-@pytest.fixture
-def station(tmp_path: Path) -> Station:
-    return Station(tmp_path / "hill")
+def entry(key: str, value: bytes | None, author: str = "hill") -> Entry:
+    return Entry(key, Version(1, 0, author, 7), value)
 
 
-def test_hosts_are_known_by_their_key(station: Station) -> None:
-    bob, ann = station.host("bob", 2), station.host("ann", 1)
-    directory: Directory = station.open()
-    assert directory.changes() == [HostKnown(ann), HostKnown(bob)]
-    assert directory.changes() == []
-    assert directory.hosts() == [ann, bob]
-    assert directory.host(ann.key) == ann
-    assert directory.host(curve.generate().public) is None
+def host(name: str, number: int, key: str, slot: int = 3) -> tuple[HostCard, Entry]:
+    card = HostCard(name, slot << 32 | number, key, slot)
+    return card, entry(schema.host_key(name), schema.host_value(card))
 
 
-def test_peers_are_known_by_their_key_in_the_order_of_their_slots(station: Station) -> None:
-    dale, creek = station.peer("dale", 5), station.peer("creek", 9)
-    directory = station.open()
-    assert directory.stations() == [dale, creek]
-    assert directory.station(creek.key) == creek
-    assert directory.station(station.config.card.key) is None
-    assert not any(isinstance(change, PeersChanged) for change in directory.changes())
+def station(id: str, slot: int, *keys: str, **changed: Any) -> Entry:
+    record = StationRecord(id, slot, slot + 100, f"tcp://{id}:1", f"tcp://{id}:2", keys, (SIGNING,))
+    return entry(schema.station_key(id), schema.station_value(replace(record, **changed)))
 
 
-def test_a_new_host_and_a_new_key_are_seen_while_it_runs(station: Station) -> None:
-    ann = station.host("ann", 1)
-    directory = station.open()
-    directory.changes()
-    bob = station.host("bob", 2)
-    station.settle()
-    assert directory.changes() == [HostKnown(bob)]
-    other = station.host("ann", 1)
-    station.settle()
-    assert directory.changes() == [HostKnown(other)]
-    assert directory.host(ann.key) is None and directory.host(other.key) == other
+def revoked(name: str, key: str) -> Entry:
+    return entry(schema.revocation_key(name, key), schema.revocation_value())
 
 
-def test_a_change_within_the_same_tick_of_the_clock_is_seen(station: Station) -> None:
-    directory = station.open()
-    directory.changes()
-    ann = station.host("ann", 1)
-    times = [(path, (path.stat().st_atime_ns, path.stat().st_mtime_ns)) for path in (station.path / "hosts",)]
-    station.now = times[0][1][1] + 1_000
-    assert directory.changes() == [HostKnown(ann)]
-    bob = station.host("bob", 2)
-    for path, ns in times:
-        os.utime(path, ns=ns)  # the folder's time does not show the second host
-    assert directory.changes() == [HostKnown(bob)]
+def set_to(name: str, value: Any) -> Entry:
+    return entry(schema.setting_key(name), encode_map({"value": value}))
 
 
-def test_a_revoked_host_is_not_let_in_and_told_once(station: Station) -> None:
-    ann, bob = station.host("ann", 1), station.host("bob", 2)
-    write_revoked(station.path, "bob")
-    directory = station.open()
-    assert HostRevoked(bob) in directory.changes()
-    assert directory.host(bob.key) is None and directory.hosts() == [ann] and directory.revoked() == [bob]
-    write_revoked(station.path, "ann")
-    station.settle()
-    assert directory.changes() == [HostRevoked(ann)]
-    assert directory.host(ann.key) is None
-    assert directory.changes() == []
+def directory(*entries: Entry) -> LanDirectory:
+    return LanDirectory(OWN, {each.key: each for each in entries})
 
 
-def test_a_host_that_was_revoked_before_its_card_came_is_not_let_in(station: Station) -> None:
-    write_revoked(station.path, "ann")
-    directory = station.open()
-    directory.changes()
-    ann = station.host("ann", 1)
-    station.settle()
-    assert directory.changes() == [HostKnown(ann), HostRevoked(ann)]
-    assert directory.host(ann.key) is None
+# ---- hosts ----
 
 
-def test_a_damaged_card_stops_nobody_else_and_is_told_once(station: Station) -> None:
-    ann = station.host("ann", 1)
-    (station.path / "hosts" / "bob.pub").write_text("name = ")
-    directory = station.open()
-    first = directory.changes()
-    assert HostKnown(ann) in first
-    (fault,) = [change for change in first if isinstance(change, Fault)]
-    assert "bob.pub is damaged" in fault.text
-    assert directory.changes() == []
-    (station.path / "hosts" / "bob.pub").unlink()
-    bob = station.host("bob", 2)
-    station.settle()
-    assert directory.changes() == [HostKnown(bob)]
+def test_hosts_are_known_by_key_and_name() -> None:
+    (ann, told), (bob, also) = host("ann", 1, KEYS[1]), host("bob", 2, KEYS[2])
+    found: Directory = directory(also, told)
+    assert found.hosts() == [ann, bob]
+    assert (found.host(KEYS[1]), found.named("bob")) == (ann, bob)
+    assert found.host(KEYS[3]) is None and found.named("eve") is None and found.revoked() == []
 
 
-def test_a_card_that_gets_damaged_keeps_its_last_good_state(station: Station) -> None:
-    ann = station.host("ann", 1)
-    directory = station.open()
-    directory.changes()
-    (station.path / "hosts" / "ann.pub").unlink()
-    (station.path / "hosts" / "ann.pub").write_text("")
-    station.settle()
-    assert [type(change) for change in directory.changes()] == [Fault]
-    assert directory.host(ann.key) == ann
+def test_a_new_host_is_told_once() -> None:
+    ann, told = host("ann", 1, KEYS[1])
+    found = directory()
+    assert found.apply(told) == [HostKnown(ann)]
+    assert found.apply(told) == []
 
 
-def test_a_card_that_is_taken_away_takes_its_host_out(station: Station) -> None:
-    ann = station.host("ann", 1)
-    directory = station.open()
-    directory.changes()
-    (station.path / "hosts" / "ann.pub").unlink()
-    station.settle()
-    assert directory.changes() == []
-    assert directory.host(ann.key) is None
+def test_a_revoked_host_is_not_let_in() -> None:
+    ann, told = host("ann", 1, KEYS[1])
+    found = directory(told)
+    assert found.apply(revoked("ann", KEYS[1])) == [HostRevoked(ann)]
+    assert (found.host(KEYS[1]), found.named("ann"), found.hosts(), found.revoked()) == (None, None, [], [ann])
 
 
-def test_a_fault_that_leaves_no_trace_when_it_is_mended_is_looked_at_again(station: Station) -> None:
-    """BL-36: a check of keys that fails for a while, for a reason that no time of change shows."""
-    ann = station.host("ann", 1)
-    path = station.path / "hosts" / "ann.pub"
-    good = path.read_bytes()
-    path.write_bytes(b"#" * len(good))
-    station.settle()
-    stamp = path.stat().st_mtime_ns
-    directory = station.open()
-    assert [type(change) for change in directory.changes()] == [Fault]
-    path.write_bytes(good)
-    os.utime(path, ns=(stamp, stamp))
-    assert directory.changes() == [HostKnown(ann)]
+def test_a_revocation_that_came_before_the_card_holds() -> None:
+    ann, told = host("ann", 1, KEYS[1])
+    found = directory(revoked("ann", KEYS[1]))
+    assert found.apply(told) == [HostKnown(ann), HostRevoked(ann)]
+    assert found.hosts() == []
 
 
-@pytest.mark.parametrize("same", ["number", "key", "file name"])
-def test_of_two_cards_that_claim_the_same_the_first_holds(station: Station, same: str) -> None:
-    ann = station.host("ann", 1)
-    if same == "file name":
-        write_card(station.path / "hosts" / "bob.pub", replace(ann, name="carl", number=ann.number + 1))
-    else:
-        station.host("bob", 1 if same == "number" else 2, key=ann.key if same == "key" else None)
-    directory = station.open()
-    changes = directory.changes()
-    (fault,) = [change for change in changes if isinstance(change, Fault)]
-    assert "bob.pub" in fault.text
-    assert directory.hosts() == [ann]
+def test_a_revoked_key_is_let_in_under_no_other_name() -> None:
+    found = directory(revoked("ann", KEYS[1]), host("zoe", 2, KEYS[1])[1])
+    assert found.host(KEYS[1]) is None
 
 
-def test_wrong_peers_stop_the_start(station: Station) -> None:
-    own = station.config.card
-    for wrong, text in (
-        (replace(own, id="dale", slot=3, key=curve.generate().public), "is that of this station"),
-        (replace(own, id="dale", slot=4), "is that of this station"),
-        (replace(own, id="dale", slot=4, key=curve.generate().public, group="float"), "belongs to group 'float'"),
-    ):
-        write_card(station.path / "peers" / "dale.pub", wrong)
-        with pytest.raises(KeyFileError, match=text):
-            station.open()
+def test_a_revocation_does_not_end_the_name_with_another_key() -> None:
+    ann, told = host("ann", 1, KEYS[2])
+    assert directory(revoked("ann", KEYS[1]), told).host(KEYS[2]) == ann
 
 
-def test_peers_that_change_while_it_runs_are_told(station: Station) -> None:
-    dale = station.peer("dale", 5)
-    directory = station.open()
-    directory.changes()
-    creek = station.peer("creek", 9)
-    station.settle()
-    assert directory.changes() == [PeersChanged()]
-    assert directory.stations() == [dale, creek]
-    station.peer("hill", 3)
-    station.settle()
-    assert [type(change) for change in directory.changes()] == [Fault]
-    assert directory.stations() == [dale, creek]
+def test_a_host_with_another_key_must_come_anew() -> None:
+    (ann, told), (rekeyed, also) = host("ann", 1, KEYS[1]), host("ann", 1, KEYS[2])
+    found = directory(told)
+    assert found.apply(also) == [HostShut(ann), HostKnown(rekeyed)]
+    assert (found.host(KEYS[1]), found.host(KEYS[2])) == (None, rekeyed)
 
 
-def test_the_first_peer_of_a_running_station_is_told_too(station: Station) -> None:
-    directory = station.open()
-    directory.changes()
-    station.peer("dale", 5)
-    station.settle()
-    assert directory.changes() == [PeersChanged()]
+def test_of_two_enrolments_of_one_name_the_number_of_the_earlier_ends() -> None:
+    (first, told), (second, also) = host("ann", 1, KEYS[1]), host("ann", 7, KEYS[2], slot=4)
+    found = directory(told)
+    assert found.apply(also) == [HostRevoked(first), HostKnown(second)]
 
 
-def test_settings_come_from_station_toml_and_change_while_it_runs(station: Station) -> None:
-    path = station.path / "station.toml"
-    plain = path.read_text()
-    path.write_text(plain + "window_entries = 64\n")
-    directory = station.open()
-    assert directory.settings() == Settings(window_entries=64)
-    assert directory.changes() == []
-    path.write_text(plain + "heartbeat = 1_000_000\n")
-    station.settle()
-    assert directory.changes() == [SettingsChanged(Settings(heartbeat=1_000_000))]
-    path.write_text(plain + "heartbeat = 0\n")
-    station.settle()
-    (fault,) = directory.changes()
-    assert isinstance(fault, Fault) and "heartbeat must be an integer from 1" in fault.text
-    assert directory.changes() == [], "told once"
-    assert directory.settings().heartbeat == 1_000_000
+@pytest.mark.parametrize("same", ["number", "key"])
+@pytest.mark.parametrize("first", ["ann", "bob"])
+def test_of_two_hosts_with_one_number_or_key_the_first_name_holds(same: str, first: str) -> None:
+    ann, told = host("ann", 1, KEYS[1])
+    bob, also = host("bob", *((1, KEYS[2]) if same == "number" else (2, KEYS[1])))
+    found = directory()
+    for each in (told, also) if first == "ann" else (also, told):
+        changes = found.apply(each)
+    assert found.hosts() == [ann] and found.named("bob") is None
+    (fault,) = found.faults
+    assert "hosts/bob claims the number or the key of hosts/ann" in fault and Fault(fault) in changes
+    assert (HostShut(bob) in changes) == (first == "bob")
+    assert found.apply(replace(told, value=None)) == [HostShut(ann), HostKnown(bob)]
+    assert found.faults == [] and found.hosts() == [bob]
 
 
-def test_what_needs_a_restart_is_told(station: Station) -> None:
-    directory = station.open()
-    directory.changes()
-    path = station.path / "station.toml"
-    path.write_text(path.read_text().replace("tcp://10.0.0.3:7001", "tcp://10.0.0.3:7999"))
-    station.settle()
-    (fault,) = directory.changes()
-    assert isinstance(fault, Fault) and "restart" in fault.text
+def test_a_card_that_cannot_be_read_shuts_its_host_out_and_ends_nothing_for_good() -> None:
+    ann, told = host("ann", 1, KEYS[1])
+    found = directory(told)
+    changes = found.apply(replace(told, value=b"\xff"))
+    assert changes[1:] == [HostShut(ann)] and isinstance(changes[0], Fault) and "hosts/ann" in changes[0].text
+    assert found.apply(replace(told, value=encode_map({"number": 5})))[1:] == []
+    assert found.apply(told) == [HostKnown(ann)] and found.faults == []
 
 
-@pytest.mark.parametrize(
-    ("values", "text"),
-    [
-        ({"window": 1}, r"unknown name 'window'; did you mean send_window, window_bytes, window_entries"),
-        ({"away-max": 1}, r"unknown name 'away-max'; did you mean .*away_max"),
-        ({"heartbeat": "5s"}, r"heartbeat must be an integer from 1 to \d+, not '5s'"),
-        ({"heartbeat": True}, "heartbeat must be an integer"),
-        ({"heartbeat": -1}, "heartbeat must be an integer"),
-        ({"heartbeat": 1.5}, "heartbeat must be an integer"),
-        ({"message_bytes_max": 262_145}, "message_bytes_max must be an integer from 1 to 262144"),
-        ({"poll_timeout": 5_000_000}, "poll_timeout_max must not be below poll_timeout"),
-    ],
-)
-def test_a_wrong_setting_is_refused_with_what_would_do(values: dict[str, Any], text: str) -> None:
-    with pytest.raises(KeyFileError, match=text):
-        read_settings(values, "station.toml")
+# ---- stations ----
 
 
-def test_defaults_are_good_settings() -> None:
-    assert read_settings({}, "station.toml") == Settings()
-    ours = {name: getattr(Settings(), name) for name in Settings.__slots__}
-    assert read_settings(ours, "station.toml") == Settings()
+def test_active_peers_are_known_by_any_of_their_keys_in_the_order_of_their_slots() -> None:
+    found = directory(station("dale", 5, KEYS[1], KEYS[2]), station("creek", 4, KEYS[3]), station("hill", 3, KEYS[0]))
+    assert [card.id for card in found.stations()] == ["creek", "dale"]
+    for key in KEYS[1:3]:
+        card = found.station(key)
+        assert card is not None and (card.id, card.key, card.group, card.slot) == ("dale", KEYS[1], "fleet", 5)
+    assert found.station(KEYS[0]) is None, "a station is not its own peer"
+    assert found.peer("dale") == found.station(KEYS[1]) and found.peer("hill") is None
+    assert found.keys("dale") == (KEYS[1], KEYS[2]) and found.keys("nobody") == ()
+    assert [record.id for record in found.members()] == ["hill", "creek", "dale"]
+
+
+def test_peers_that_come_move_and_go_are_told() -> None:
+    found = directory()
+    _, came = found.apply(station("dale", 5, KEYS[1]))
+    assert isinstance(came, StationsChanged) and came.before == () and came.after == tuple(found.stations())
+    _, moved = found.apply(station("dale", 5, KEYS[1], hosts="tcp://new:1", stations="tcp://new:2"))
+    assert isinstance(moved, StationsChanged) and moved.after[0].stations == "tcp://new:2"
+    _, gone = found.apply(station("dale", 5, KEYS[1], state="retired"))
+    assert isinstance(gone, StationsChanged) and gone.after == ()
+    former = found.former(KEYS[1])
+    assert former is not None and (former.id, former.state) == ("dale", "retired")
+    assert found.station(KEYS[1]) is None and found.members() == found.ended() == [former]
+
+
+def test_a_station_that_is_being_retired_is_a_peer_until_it_has_been() -> None:
+    found = directory(station("dale", 5, KEYS[1]))
+    assert found.apply(station("dale", 5, KEYS[1], state="retiring", heir="hill")) == [MembersChanged()]
+    assert found.station(KEYS[1]) is not None and found.ended() == []
+    found.apply(station("dale", 5, KEYS[1], state="retired", heir="hill"))
+    assert [(record.id, record.heir) for record in found.ended()] == [("dale", "hill")]
+
+
+def test_a_lost_station_whose_hosts_are_not_waited_for_any_more_is_told_again() -> None:
+    found = directory(station("dale", 5, KEYS[1], state="lost"))
+    assert found.apply(station("dale", 5, KEYS[1], state="lost", released=True)) == [MembersChanged()]
+    assert [record.released for record in found.ended()] == [True]
+
+
+def test_a_station_that_holds_no_slot_ends_nobody() -> None:
+    """Its slot is that of another one, which lives."""
+    found = directory(station("creek", 5, KEYS[2]), station("dale", 5, KEYS[1], state="lost"))
+    assert found.ended() == [] and [card.id for card in found.stations()] == ["creek"]
+
+
+def test_another_key_of_a_peer_that_stays_behind_the_newest_needs_no_other_connection() -> None:
+    found = directory(station("dale", 5, KEYS[1]))
+    assert found.apply(station("dale", 5, KEYS[1], KEYS[2])) == [MembersChanged()]
+    assert found.keys("dale") == (KEYS[1], KEYS[2])
+
+
+def test_what_is_said_of_this_station_is_told_with_its_author() -> None:
+    found = directory()
+    told = replace(station("hill", 3, KEYS[0], state="lost"), version=Version(2, 0, "dale", 1))
+    _, change = found.apply(told)
+    assert isinstance(change, OwnChanged) and change.by == "dale" and change.record.state == "lost"
+    assert found.own_value() == (told.value, change.record)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_stations_with_one_slot_the_lower_id_keeps_it(first: int) -> None:
+    told = [station("dale", 5, KEYS[1]), station("creek", 5, KEYS[2])]
+    found = directory()
+    changes = found.apply(told[first]) + found.apply(told[1 - first])
+    assert [card.id for card in found.stations()] == ["creek"] and found.station(KEYS[1]) is None
+    (fault,) = found.faults
+    assert fault.startswith("stations/dale claims the slot or a key of creek") and Fault(fault) in changes
+
+
+def test_nobody_takes_the_slot_or_key_of_this_station_behind_its_back() -> None:
+    found = directory(station("iris", 3, KEYS[1]), station("jane", 6, KEYS[0]))
+    assert found.stations() == [] and len(found.faults) == 2
+    found = directory(station("abel", 3, KEYS[1]))
+    assert any(text.startswith("stations/hill claims") for text in found.faults), "this one would be the second"
+
+
+# ---- settings ----
+
+
+def test_settings_hold_and_go_back() -> None:
+    found = directory(set_to("away-max", 14 * DAY))
+    assert found.settings() == Settings(away_max=14 * DAY) and found.value("away-max") == 14 * DAY
+    assert found.apply(set_to("window-entries", 7)) == [SettingsChanged(Settings(away_max=14 * DAY, window_entries=7))]
+    assert found.apply(replace(set_to("away-max", 1), value=None)) == [SettingsChanged(Settings(window_entries=7))]
+    assert found.value("away-max") is None
+
+
+def test_a_setting_that_is_not_of_the_cores_is_told_too() -> None:
+    assert directory().apply(set_to("log-level", "debug")) == [SettingsChanged(Settings())]
+
+
+def test_a_wrong_setting_counts_as_not_set_and_is_told_once() -> None:
+    found = directory()
+    (fault,) = found.apply(set_to("away-max", -1))
+    assert isinstance(fault, Fault) and "away-max must be" in fault.text
+    assert found.apply(set_to("away-max", -1)) == [] and found.settings() == Settings()
+    assert found.apply(set_to("away-max", 14 * DAY)) == [SettingsChanged(Settings(away_max=14 * DAY))]
+    assert found.faults == []
+
+
+def test_settings_that_contradict_each_other_have_their_defaults() -> None:
+    found = directory(set_to("away-max", 60_000_000), set_to("window-entries", 7))
+    changes = found.apply(set_to("ephemeral-away-max", 120_000_000))
+    assert SettingsChanged(Settings(window_entries=7)) in changes and any(isinstance(each, Fault) for each in changes)
+    found.apply(set_to("away-max", 14 * DAY))
+    assert found.settings().ephemeral_away_max == 120_000_000 and found.faults == []
+
+
+@pytest.mark.parametrize("key", ["settings/of-tomorrow", "logs/s1", "topics/news", "x", "hosts", "stationsx/a"])
+def test_what_another_release_writes_changes_nothing_here(key: str) -> None:
+    found = directory()
+    assert found.apply(entry(key, b"\xff")) == [] and found.apply(entry(key, None)) == [] and found.faults == []
+
+
+# ---- the same at every station ----
+
+
+def world(rng: random.Random) -> list[Entry]:
+    """Entries of a few names, keys, numbers and slots, so that they meet."""
+    entries = [station("hill", 3, KEYS[0])]
+    for name in ("ann", "bob", "cat", "dan"):
+        entries.append(host(name, rng.randint(1, 3), rng.choice(KEYS[1:4]))[1])
+    for id in ("abel", "iris", "jane"):
+        state = rng.choice(["active", "active", "retired"])
+        entries.append(station(id, rng.randint(3, 6), rng.choice(KEYS), state=state))
+    entries += [revoked(rng.choice(["ann", "bob"]), rng.choice(KEYS[1:4])) for _ in range(2)]
+    entries.append(set_to("away-max", rng.choice([60_000_000, 14 * DAY, -1])))
+    entries.append(set_to("ephemeral-away-max", rng.choice([1_000_000, 120_000_000])))
+    broken = [replace(each, value=rng.choice([b"\xff", None, each.value])) for each in rng.sample(entries, 3)]
+    return [*entries, *broken]
+
+
+def answers(found: LanDirectory) -> tuple[Any, ...]:
+    return (found.hosts(), found.revoked(), found.stations(), found.members(), found.settings(), found.faults,
+            [found.host(key) for key in KEYS], [found.station(key) for key in KEYS],
+            [found.former(key) for key in KEYS])  # fmt: skip
+
+
+def follow(live: set[HostCard], changes: list[Change]) -> None:
+    """What a station does that only hears of changes."""
+    for change in changes:
+        match change:
+            case HostKnown(card):
+                live.add(card)
+            case HostShut(card) | HostRevoked(card):
+                live.discard(card)
+
+
+@pytest.mark.parametrize("_", range(50))
+def test_the_order_of_arrival_does_not_matter(_: int) -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    arriving = world(rng)
+    held = {each.key: each for each in arriving}
+    expected = answers(LanDirectory(OWN, held))
+    found, live = directory(), set[HostCard]()
+    for each in arriving:
+        follow(live, found.apply(each))
+    assert answers(found) == expected
+    assert live == set(found.hosts())
+    again = directory(*rng.sample(arriving, 5))
+    live = set(again.hosts())
+    follow(live, again.reload(dict(rng.sample(list(held.items()), len(held)))))
+    assert answers(again) == expected
+    assert live == set(again.hosts())

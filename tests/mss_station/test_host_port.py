@@ -208,3 +208,15 @@ def test_a_drain_stops_at_its_limit(make_port: Callable[..., Port]) -> None:
         port.router.arrive(A, "host:ann", encode_up(Ack(1, c)))
     assert len(port.drain(limit=4)) == 4
     assert len(port.drain(limit=100)) == 6
+
+
+def test_a_host_that_is_shut_out_is_hung_up_and_the_core_is_told(make_port: Callable[..., Port]) -> None:
+    port = make_port()
+    port.router.arrive(A, "host:ann", hello("ann"))
+    port.router.arrive(B, "host:bob", hello("bob"))
+    port.drain()
+    port.port.hang_up(11)
+    assert port.port.failed == {A: Failure(True, None)}
+    port.router.arrive(A, "host:ann", encode_up(Ack(1, 1)))
+    port.router.arrive(B, "host:bob", encode_up(Ack(1, 2)))
+    assert port.drain() == [(B, 12, Ack(1, 2))]

@@ -11,25 +11,32 @@ from roamcast.middleware.effects import (
     Broadcast,
     CloseChannel,
     Deliver,
+    GroupEffect,
+    Halt,
+    HandedOver,
     Notice,
     Persist,
     Reject,
+    Renew,
     SendHost,
     SendPeer,
+    SlotGiven,
 )
 from roamcast.middleware.errors import InvariantError
 from roamcast.middleware.host_frames import Left, Msg, Pong
 from roamcast.middleware.link_effects import Identity, Member
 from roamcast.middleware.links import Links
+from roamcast.middleware.membership.view import View
 from roamcast.middleware.rows import Item, Kind, Row, SpoolItem
 from roamcast.middleware.settings import Settings
-from roamcast.middleware.station_frames import DataBatch, Link, SpoolPart
+from roamcast.middleware.station_frames import AdoptPart, DataBatch, Link, Snapshot, SpoolPart
 from roamcast.mss_station.host_port import HostPort
 from roamcast.mss_station.kill_points import KillPoint
 from roamcast.mss_station.outputs import Outputs
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.tally import Tally
-from roamcast.transport.host_codec import decode_down, encode_item
+from roamcast.transport.host_codec import decode_down
+from roamcast.transport.serving_codec import encode_item
 from roamcast.transport.station_codec import decode_peer, encode_peer
 
 A, B = b"\0aaaa", b"\0bbbb"
@@ -51,12 +58,18 @@ class Bench:
         self.tally = Tally()
         self.stored = {(1, n): item(n) for n in range(1, 5)}
         links = Links(Identity("g", "s1", 1, 1, 1, 1), [Member(2, "s2", 2)], {}, lambda slot: 9, False)
-        peers = PeerPort(router, {2: connection}, links, self.tally, {}.get, lambda slot, seen: None)
+        peers = PeerPort(
+            router, links, self.tally, {}.get, {}.get, lambda slot, seen: None, lambda channel, key, join: None
+        )
+        peers.add(2, *connection)
         self.dealer.arrive(encode_peer(Link((1, 0), "g", "s2", 2, 2, 1, 1, 9, 0, 0, 0)))
-        peers.drain_dealer(2, 0, 0)
+        peers.drain_dealer(2, 0, 0, lambda slot, frame: None)
         hosts = HostPort(router, Settings(), self.tally, {}.get, lambda name, until: None)
         self.hosts = hosts
-        self.outputs = Outputs(hosts, peers, self.tally, KillPoint(), lambda slot, n: self.stored.get((slot, n)))
+        self.asked: list[GroupEffect] = []
+        self.outputs = Outputs(
+            hosts, peers, self.tally, KillPoint(), lambda slot, n: self.stored.get((slot, n)), self.asked.append
+        )
 
     def perform(self, *effects: Any) -> None:
         self.outputs.perform(effects, False)
@@ -119,3 +132,32 @@ def test_a_spool_part_goes_whole_or_not_at_all(bench: Bench) -> None:
     del bench.stored[1, 2]
     bench.perform(SendPeer(2, part))
     assert len(bench.dealer.sent) == 1
+
+
+def test_a_part_for_an_heir_goes_whole_or_not_at_all(bench: Bench) -> None:
+    part = AdoptPart((1, 5, 2), 0, 1, tuple((n, SpoolItem(1, n, None, len(item(n)))) for n in (1, 2)))
+    bench.perform(SendPeer(2, part))
+    sent = decode_peer(bench.dealer.sent[-1])
+    assert isinstance(sent, AdoptPart) and [entry.item for _, entry in sent.entries] == [item(1), item(2)]
+    del bench.stored[1, 2]
+    bench.perform(SendPeer(2, part))
+    assert len(bench.dealer.sent) == 1
+
+
+def test_a_snapshot_with_a_row_that_is_gone_is_not_sent(bench: Bench) -> None:
+    """It would leave a hole that nobody asks for again; the whole part is asked for again."""
+    placed = ((1, row(1)), (3, row(2, dropped=True)))
+    snapshot = Snapshot(0, 0, placed, (), True, ((1, 2, 0),), 3, 9, View((1, 2)))
+    bench.perform(SendPeer(2, snapshot))
+    sent = decode_peer(bench.dealer.sent[-1])
+    assert isinstance(sent, Snapshot) and [one.item for _, one in sent.rows] == [item(1), item(2)]
+    assert placed[1][1].item is None
+    del bench.stored[1, 2]
+    bench.perform(SendPeer(2, snapshot))
+    assert len(bench.dealer.sent) == 1
+
+
+def test_what_the_core_asks_for_in_matters_of_the_group_is_passed_on(bench: Bench) -> None:
+    asked = [Renew(), SlotGiven("s3", 77, 3), HandedOver(2), Halt("over")]
+    bench.perform(*asked)
+    assert bench.asked == asked

@@ -7,16 +7,21 @@ from typing import Any
 
 import pytest
 
+from roamcast.middleware.lan_update.records import LanAck
 from roamcast.middleware.link_effects import Identity, Member, Seen
 from roamcast.middleware.links import RETRY_MIN, UNSENT_RETRY, Links
-from roamcast.middleware.station_frames import Claims, Link, Nack, NoLink, PeerFrame, Refusal, StationFrame, WentBack
+from roamcast.middleware.membership.frames import Join, JoinRefused
+from roamcast.middleware.settings import SECOND
+from roamcast.middleware.station_frames import Link, Nack, NoLink, PeerFrame, Refusal, StationFrame, WentBack
+from roamcast.mss_station.join_port import BAD_FRAMES_MAX, JOINS_BURST
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.tally import Tally
+from roamcast.transport.join_codec import decode_join_answer, encode_join
 from roamcast.transport.sockets import UNKNOWN_KEY, UP
 from roamcast.transport.station_codec import decode_peer, encode_peer
 
 CHANNEL = b"\0peer"
-CLAIMS = Claims(False, (), (), (), 3, 0)
+FRAME = Nack(1, 1, 2)
 
 
 class Port:
@@ -31,9 +36,18 @@ class Port:
         me = Identity("g", "s1", 1, 101, 7, 1)
         links = Links(me, [Member(2, "s2", 102)], {}, lambda slot: 0, False)
         slots = {"s2": 2}
+        over = {"s9": "the group has retired s9"}
+        self.joins: list[tuple[bytes, str, Join]] = []
         self.port = PeerPort(
-            router, {2: connection}, links, self.tally, slots.get, lambda slot, seen: self.kept.update({slot: seen})
+            router,
+            links,
+            self.tally,
+            slots.get,
+            over.get,
+            lambda slot, seen: self.kept.update({slot: seen}),
+            lambda *join: self.joins.append(join),
         )
+        self.port.add(2, *connection)
 
     def drain(self, now: int = 0) -> list[tuple[int, PeerFrame]]:
         self.fed.clear()
@@ -43,13 +57,19 @@ class Port:
     def arrive(self, frame: StationFrame, user: str = "station:s2", channel: bytes = CHANNEL) -> None:
         self.router.arrive(channel, user, encode_peer(frame))
 
+    def answered(self, frame: StationFrame) -> list[tuple[int, PeerFrame]]:
+        """What is fed of a frame that comes back on the DEALER."""
+        self.fed.clear()
+        self.dealer.arrive(encode_peer(frame))
+        self.port.drain_dealer(2, 0, 0, lambda slot, frame: self.fed.append((slot, frame)))
+        return list(self.fed)
+
     def answers(self) -> list[StationFrame]:
         return [decode_peer(data) for _, data in self.router.sent]
 
     def link(self) -> None:
         self.port.expire(0, 0)
-        self.dealer.arrive(encode_peer(their_link()))
-        self.port.drain_dealer(2, 0, 0)
+        assert self.answered(their_link()) == []
 
 
 def their_link(version: tuple[int, int] = (1, 0)) -> Link:
@@ -62,12 +82,12 @@ def port(router: Any, make_connection: Callable[[], tuple[Any, Any]]) -> Port:
 
 
 def test_frames_count_after_a_link_on_their_channel(port: Port) -> None:
-    port.arrive(CLAIMS)
+    port.arrive(FRAME)
     assert port.drain() == [] and port.answers() == [NoLink()]
     port.arrive(their_link())
-    port.arrive(CLAIMS)
-    port.arrive(Nack(1, 1, 2), channel=b"\0othr")
-    assert port.drain() == [(2, CLAIMS)]
+    port.arrive(FRAME)
+    port.arrive(Nack(1, 3, 4), channel=b"\0othr")
+    assert port.drain() == [(2, FRAME)]
     assert isinstance(port.answers()[1], Link) and port.answers()[2:] == [NoLink()]
     assert port.kept == {2: Seen(4, 9)}
 
@@ -82,13 +102,13 @@ def test_a_link_by_another_key_is_refused(port: Port) -> None:
 def test_a_linked_channel_speaks_for_the_key_that_linked_it(port: Port) -> None:
     """Another member's key under the routing id of the first, and one under an id of its own choice."""
     port.arrive(their_link())
-    port.arrive(CLAIMS, user="station:s3")
+    port.arrive(FRAME, user="station:s3")
     port.arrive(their_link(), user="station:s3")
     port.arrive(their_link(), channel=b"chosen")
     assert port.drain() == [] and len(port.answers()) == 1
     assert port.tally.counters["reject.routing-id"] == 3
-    port.arrive(CLAIMS)
-    assert port.drain() == [(2, CLAIMS)]
+    port.arrive(FRAME)
+    assert port.drain() == [(2, FRAME)]
 
 
 def test_a_link_of_another_major_version_is_told_so_even_if_its_layout_is_unknown(port: Port) -> None:
@@ -102,9 +122,9 @@ def test_a_link_of_another_major_version_is_told_so_even_if_its_layout_is_unknow
 def test_what_is_no_frame_is_counted_and_the_next_one_counts(port: Port, data: bytes) -> None:
     port.arrive(their_link())
     port.router.arrive(CHANNEL, "station:s2", data)
-    port.router.arrive(CHANNEL, "station:s2", b"x", CHANNEL, encode_peer(CLAIMS))
-    port.arrive(CLAIMS)
-    assert port.drain() == [(2, CLAIMS)]
+    port.router.arrive(CHANNEL, "station:s2", b"x", CHANNEL, encode_peer(FRAME))
+    port.arrive(FRAME)
+    assert port.drain() == [(2, FRAME)]
     assert sum(count for name, count in port.tally.counters.items() if name.startswith("reject.peer")) == 2
 
 
@@ -146,6 +166,107 @@ def test_connections_are_watched_and_a_new_reason_is_told_once(port: Port) -> No
 
 def test_being_told_that_the_store_went_back_is_the_end(port: Port) -> None:
     port.port.expire(0, 0)
-    port.dealer.arrive(encode_peer(WentBack(8, 0)))
-    port.port.drain_dealer(2, 0, 0)
+    assert port.answered(WentBack(8, 0)) == []
     assert port.port.stop_text is not None and "newer directory" in port.port.stop_text
+
+
+def test_a_retired_station_is_told_so_and_counts_no_more(port: Port) -> None:
+    port.arrive(Link((1, 0), "g", "s9", 9, 109, 9, 4, 0, 0, 0, 0), user="station:s9")
+    port.arrive(FRAME, user="station:s9")
+    assert port.drain() == []
+    assert port.answers() == [Refusal("retired", "the group has retired s9"), NoLink()]
+
+
+def test_being_told_that_the_group_has_retired_this_station_is_the_end(port: Port) -> None:
+    assert port.answered(Refusal("retired", "the group has retired s1")) == []
+    assert port.port.retired_text == "the group has retired s1"
+
+
+def test_the_configuration_reaches_a_peer_that_cannot_be_reached(port: Port) -> None:
+    """It has moved: it reaches us, and what it tells us is where it is; our own DEALER is at its former endpoint."""
+    assert port.port.send_lan(2, b"packet") is None
+    port.arrive(their_link())
+    port.arrive(LanAck(7))
+    assert port.drain() == [(2, LanAck(7))]
+    assert port.port.send_lan(2, encode_peer(LanAck(8))) is True
+    assert port.answers()[-1] == LanAck(8) and port.router.sent[-1][0] == CHANNEL
+    assert port.port.send(2, b"rows") is False, "nothing else goes there"
+    port.router.gone.add(CHANNEL)
+    assert port.port.send_lan(2, b"packet") is None
+    port.link()
+    assert port.port.send_lan(2, b"packet") is True and port.dealer.sent[-1] == b"packet"
+
+
+def test_only_the_configuration_is_fed_from_a_dealer_and_only_once_it_is_linked(port: Port) -> None:
+    assert port.answered(LanAck(7)) == []
+    port.link()
+    assert port.answered(LanAck(7)) == [(2, LanAck(7))]
+    assert port.answered(FRAME) == []
+    assert port.tally.counters["reject.unexpected"] == 1
+
+
+def test_a_dealer_that_was_given_up_is_used_no_more(port: Port) -> None:
+    port.link()
+    port.port.remove(2)
+    port.port.links.set_members([], {})
+    port.port.broadcast(b"data")
+    assert port.port.send(2, b"data") is False and port.dealer.sent[1:] == []
+
+
+# ---- newcomers ----
+
+KEY, NEW = "k" * 40, b"\0newc"
+JOIN = Join((1, 0), "s4", 77, "tcp://10.0.0.4:1", "tcp://10.0.0.4:2", KEY, KEY, "a" * 64)
+
+
+def newcomer_says(port: Port, *parts: bytes, channel: bytes = NEW, key: str = KEY, now: int = 0) -> int:
+    """How many Joins are taken of a message under a one-time key."""
+    port.joins.clear()
+    port.router.arrive(channel, f"join:{key}", *parts)
+    assert port.drain(now) == []
+    return len(port.joins)
+
+
+def test_a_newcomer_says_join_and_is_answered_where_it_asked(port: Port) -> None:
+    assert newcomer_says(port, encode_join(JOIN)) == 1
+    assert port.joins == [(NEW, KEY, JOIN)] and port.router.sent == []
+    refused = JoinRefused("confirming", "waiting for s3", True)
+    port.port.joins.answer(NEW, refused)
+    ((channel, data),) = port.router.sent
+    assert (channel, decode_join_answer(data)) == (NEW, refused)
+    port.router.gone.add(NEW)
+    port.port.joins.answer(NEW, refused)
+
+
+def test_nothing_else_counts_under_a_one_time_key_and_after_a_few_tries_nothing_at_all(port: Port) -> None:
+    port.arrive(their_link())
+    link = their_link()
+    for data in (encode_peer(link), encode_peer(FRAME), b"\xff"):
+        assert newcomer_says(port, data) == 0
+    assert len(port.answers()) == 1, "only the peer was answered"
+    assert newcomer_says(port, encode_join(JOIN)) == 1
+    assert newcomer_says(port, encode_join(JOIN), b"more") == 0
+    assert port.tally.counters["reject.bad-join"] == BAD_FRAMES_MAX
+    assert newcomer_says(port, encode_join(JOIN)) == 0
+    assert newcomer_says(port, encode_join(JOIN), channel=b"\0last") == 1
+    assert newcomer_says(port, encode_join(JOIN), channel=b"chosen") == 0
+
+
+def test_a_one_time_key_on_the_channel_of_a_peer_speaks_for_nobody(port: Port) -> None:
+    port.arrive(their_link())
+    port.arrive(FRAME, user=f"join:{KEY}")
+    assert port.drain() == []
+
+
+def test_a_newcomer_of_another_major_version_is_told_so(port: Port) -> None:
+    assert newcomer_says(port, b"\x83\x18\x50\x82\x02\x00\x61x") == 0
+    refused = decode_join_answer(port.router.sent[-1][1])
+    assert isinstance(refused, JoinRefused) and (refused.code, refused.wait) == ("version", False)
+    assert "2.0" in refused.text
+
+
+def test_joins_under_one_key_are_taken_at_the_pace_of_a_newcomer(port: Port) -> None:
+    taken = [newcomer_says(port, encode_join(JOIN)) for _ in range(JOINS_BURST + 2)]
+    assert taken == [1] * JOINS_BURST + [0, 0]
+    assert newcomer_says(port, encode_join(JOIN), key="o" * 40) == 1
+    assert newcomer_says(port, encode_join(JOIN), now=SECOND) == 1

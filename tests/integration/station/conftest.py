@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from demo.founding import found_group
 
 from roamcast.middleware.host_frames import Data, DownFrame, Hello, Msg, UpFrame, Welcome
 from roamcast.middleware.rows import Item
 from roamcast.mss_station import Station
+from roamcast.mss_station.asking import look
 from roamcast.mss_station.cli import main
 from roamcast.mss_station.control import ask
 from roamcast.transport.credential import read_credential
 from roamcast.transport.host_codec import decode_down, encode_up
 from roamcast.transport.sockets import connect_host, new_context
+from roamcast.transport.station_files import StationCard
 
 F = TypeVar("F")
 PATIENCE_S = 20.0
@@ -28,12 +31,14 @@ PATIENCE_S = 20.0
 class RawHost:
     """One connection of a host to one station: sends frames, waits for frames."""
 
-    def __init__(self, credential: Path, slot: int) -> None:
+    def __init__(self, credential: Path, slot: int, where: StationCard | None = None) -> None:
+        """where: the station, if the credential does not know it."""
         card = read_credential(credential)
-        station = next(station for station in card.stations if station.slot == slot)
+        known = {station.slot: (station.endpoint, station.key) for station in card.stations}
+        endpoint, key = known[slot] if where is None else (where.hosts, where.key)
         self.name, self._enrolled_at = card.name, card.last
         self._context = new_context()
-        self._socket, self.monitor = connect_host(self._context, station.endpoint, card.keys, station.key)
+        self._socket, self.monitor = connect_host(self._context, endpoint, card.keys, key)
 
     def say(self, frame: UpFrame) -> None:
         """Send one frame, as soon as the handshake is done."""
@@ -88,30 +93,28 @@ class Group:
             hosts, peers = (f"tcp://127.0.0.1:{port}" for port in free_ports(2))
             made = ["--id", name, "--slot", str(slot), "--group", "g", "--hosts", hosts, "--stations", peers]
             assert main(["init", str(self.path(name)), *made]) == 0
-        for name in self.names:
-            others = [str(self.path(other) / "station.pub") for other in self.names if other != name]
-            assert not others or main(["peers", "add", str(self.path(name)), *others]) == 0
+        found_group([self.path(name) for name in self.names])
 
     def path(self, name: str) -> Path:
         return self._home / name
 
     def enrol(self, name: str, at: str = "s1") -> Path:
-        """Enrol a host and import it everywhere; returns its credential."""
+        """Enrol a host; returns its credential."""
         credential = self._home / f"{name}.toml"
         assert main(["hosts", "enrol", str(self.path(at)), name, "--out", str(credential)]) == 0
-        for other in self.names:
-            if other != at:
-                card = self.path(at) / "hosts" / f"{name}.pub"
-                assert main(["hosts", "import", str(self.path(other)), str(card)]) == 0
         return credential
+
+    def knows(self, name: str, host: str) -> bool:
+        """Whether the station `name` knows a host."""
+        return look(self.path(name))[2].named(host) is not None
 
     def start(self, name: str, **options: Any) -> Running:
         self.running[name] = Running(self.path(name), **options)
         self._stack.callback(self.running[name].stop)
         return self.running[name]
 
-    def host(self, credential: Path, slot: int) -> RawHost:
-        host = RawHost(credential, slot)
+    def host(self, credential: Path, slot: int, where: StationCard | None = None) -> RawHost:
+        host = RawHost(credential, slot, where)
         self._stack.callback(host.close)
         return host
 

@@ -30,18 +30,19 @@ from roamcast.mss_station.peers_seen import PeersSeen
 from roamcast.mss_station.server import StoreWentBack
 from roamcast.transport.sockets import new_context
 from roamcast.transport.station_codec import decode_peer, encode_peer
-from roamcast.transport.station_files import read_station, read_station_card
+from roamcast.transport.station_files import read_station
 from roamcast.transport.station_sockets import connect_peer
 
 MakeGroup = Callable[[int], Any]
 Until = Callable[..., Any]
 
 
-def test_a_message_reaches_hosts_at_both_stations(make_group: MakeGroup) -> None:
+def test_a_message_reaches_hosts_at_both_stations(make_group: MakeGroup, until: Until) -> None:
     group = make_group(2)
     ann, bob = group.enrol("ann", "s1"), group.enrol("bob", "s2")
     group.start("s1")
     group.start("s2")
+    until(lambda: group.knows("s2", "ann") and group.knows("s1", "bob"))
     first, second = group.host(ann, 1), group.host(bob, 2)
     for host in (first, second):
         host.say(Ack(1, host.attach().at))
@@ -107,25 +108,14 @@ def test_membership_changes_while_the_station_runs(make_group: MakeGroup, until:
     assert main(["hosts", "revoke", str(group.path("s1")), "nobody"]) == 2
 
 
-def test_an_imported_host_may_come_at_once(make_group: MakeGroup, until: Until) -> None:
+def test_a_host_enrolled_at_another_station_may_come_at_once(make_group: MakeGroup, until: Until) -> None:
     group = make_group(2)
     first = group.start("s1")
     group.start("s2")
     until(lambda: first.status()["uplinks"] == "open")
-    host = group.host(group.enrol("ann", "s1"), 2)
-    assert host.attach().e == 1, "its custody comes from the station that enrolled it"
-
-
-def test_settings_change_while_the_station_runs(make_group: MakeGroup, until: Until) -> None:
-    group = make_group(1)
-    ann = group.enrol("ann")
-    running = group.start("s1")
-    assert group.host(ann, 1).attach().window_entries == 512
-    changed = group.path("s1") / "new"
-    changed.write_text((group.path("s1") / "station.toml").read_text() + "window_entries = 7\n")
-    changed.rename(group.path("s1") / "station.toml")
-    until(lambda: running.status()["counters"].get("notice.settings_changed"))
-    assert group.host(ann, 1).attach(2).window_entries == 7
+    ann = group.enrol("ann", "s1")
+    until(lambda: group.knows("s2", "ann"))
+    assert group.host(ann, 2).attach().e == 1, "its custody comes from the station that enrolled it"
 
 
 def test_another_hosts_name_and_unknown_keys_are_refused_and_seen(make_group: MakeGroup) -> None:
@@ -226,7 +216,7 @@ def test_a_peer_of_another_major_version_is_told_so(make_group: MakeGroup) -> No
     group = make_group(2)
     running = group.start("s1")
     keys = read_station(group.path("s2")).keys
-    card = read_station_card(group.path("s1") / "station.pub")
+    card = read_station(group.path("s1")).card
     context = new_context()
     dealer, monitor = connect_peer(context, card.stations, keys, card.key)
     dealer.setsockopt(28, 10_000)
@@ -263,7 +253,7 @@ def test_status_is_told_as_json_and_as_a_table(make_group: MakeGroup, capsys: py
 def test_what_the_station_does_not_know_is_refused(make_group: MakeGroup) -> None:
     group = make_group(1)
     group.start("s1")
-    for request in ({"command": "dance"}, {}, {"command": "hosts enrol"}, {"command": "hosts import", "host": 3}):
+    for request in ({"command": "dance"}, {}, {"command": "hosts enrol"}, {"command": "config set", "key": "x"}):
         assert ask(group.path("s1"), request)["ok"] is False
     assert ask(group.path("s1"), {"command": "status"})["ok"]
 
@@ -273,13 +263,6 @@ def test_a_second_station_on_a_directory_is_refused(make_group: MakeGroup, capsy
     group.start("s1")
     assert main(["run", str(group.path("s1"))]) == 3
     assert "in use" in capsys.readouterr().err
-    assert main(["peers", "add", str(group.path("s1")), str(group.path("s1") / "station.pub")]) == 3
-
-
-def test_a_station_is_not_its_own_peer(make_group: MakeGroup, capsys: pytest.CaptureFixture[str]) -> None:
-    path = make_group(1).path("s1")
-    assert main(["peers", "add", str(path), str(path / "station.pub")]) == 2
-    assert "is this station itself" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -287,8 +270,9 @@ def test_a_station_is_not_its_own_peer(make_group: MakeGroup, capsys: pytest.Cap
     [
         ["hosts", "enrol", "DIR", "no/slash", "--out", "OUT"],
         ["hosts", "enrol", "DIR", "ann", "--out", "OUT", "--public-key", "short"],
-        ["hosts", "import", "DIR", "missing.pub"],
-        ["peers", "add", "DIR", "DIR/station.pub"],
+        ["hosts", "revoke", "DIR", "nobody"],
+        ["config", "set", "DIR", "settings/awaymax", "30d"],
+        ["config", "get", "DIR", "logs/s1"],
         ["init", "DIR", "--id", "s1", "--slot", "1", "--group", "g", "--hosts", "tcp://x:1", "--stations", "tcp://x:2"],
     ],
 )
@@ -308,7 +292,7 @@ def test_wrong_use_is_told_without_a_trace(
 def test_a_host_with_its_own_pair_gets_a_credential_without_secret(make_group: MakeGroup, tmp_path: Path) -> None:
     group = make_group(1)
     out = tmp_path / "ann.toml"
-    key = read_station_card(group.path("s1") / "station.pub").key
+    key = read_station(group.path("s1")).card.key
     assert main(["hosts", "enrol", str(group.path("s1")), "ann", "--out", str(out), "--public-key", key]) == 0
     assert "secret" not in out.read_text() and key in out.read_text()
 
