@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,16 @@ from bench.child import Child, Json
 from demo.cluster import GROUP, Cluster
 
 from roamcast.middleware.effects import Persist
-from roamcast.mss_station.directory import FileDirectory
+from roamcast.middleware.lan_update.effects import LanPersist
+from roamcast.mss_station.clock import Clock
+from roamcast.mss_station.lan_port import make_node
+from roamcast.mss_station.lock import DirectoryLock
 from roamcast.mss_station.opening import make_core, open_store
-from roamcast.mss_station.server import Clock
+from roamcast.mss_station.schema import HostCard, host_key, host_value
+from roamcast.mss_station.signing import Signer
 from roamcast.transport.credential import Credential, StationAddress
 from roamcast.transport.curve import CurveKeys, generate
-from roamcast.transport.station_files import HOSTS, HostCard, read_station, toml_text, write_credential
+from roamcast.transport.station_files import read_signing_key, read_station, write_credential
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +50,8 @@ class StationGroup:
         self._light = light
         self._keys = {name: generate() for name in [*(seat.name for seat in light), *agents]}
         for station in self._cluster.stations:
-            file = station.directory / "station.toml"
-            file.write_text(file.read_text().replace("\n[settings]", f'durability = "{durability}"\n\n[settings]'))
+            with (station.directory / "station.toml").open("a") as file:
+                file.write(f'durability = "{durability}"\n')
         self._enrol()
         self.credentials = [self._write_credential(name) for name in agents]
         alone = ["--alone"] if stations == 1 else []
@@ -56,23 +60,30 @@ class StationGroup:
         ]
 
     def _enrol(self) -> None:
-        """What `hosts enrol` and `hosts import` do at a stopped station, for all hosts in one write."""
-        first = self._cluster.stations[0]
-        directory, clock = FileDirectory(first.directory), Clock()
+        """What `hosts enrol` does at a stopped station, for all hosts in one write; the others know them at once."""
+        first, *others = self._cluster.stations
         cards = [
             HostCard(name, first.slot << 32 | i, keys.public, first.slot)
             for i, (name, keys) in enumerate(self._keys.items(), 1)
         ]
-        with open_store(first.directory, read_station(first.directory)) as store:
-            core = make_core(directory, first.slot, store.load())
-            core.begin(clock.now(), clock.wall())
+        config, clock = read_station(first.directory), Clock()
+        signer = Signer(read_signing_key(first.directory), config.card.group)
+        with DirectoryLock(first.directory), open_store(first.directory, config) as opened:
+            core = make_core(opened.directory, first.slot, opened.image)
+            node = make_node(config.card, opened.image.lan, signer)
+            for each in (core, node):
+                each.begin(clock.now(), clock.wall())
             core.set_linked()
             for card in cards:
+                node.put(host_key(card.name), host_value(card))
                 core.enrol(card.number, card.name)
-            store.commit([write for effect in core.flush() if isinstance(effect, Persist) for write in effect.writes])
-        for card in cards:
-            for station in self._cluster.stations:
-                (station.directory / HOSTS / f"{card.name}.pub").write_text(toml_text(asdict(card)))
+            told = [write for effect in node.flush() if isinstance(effect, LanPersist) for write in effect.writes]
+            rows = [write for effect in core.flush() if isinstance(effect, Persist) for write in effect.writes]
+            opened.store.commit([*rows, *told])
+        for station in others:
+            config = read_station(station.directory)
+            with DirectoryLock(station.directory), open_store(station.directory, config) as opened:
+                opened.store.commit(told)
 
     def _write_credential(self, name: str) -> str:
         addresses = tuple(

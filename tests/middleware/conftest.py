@@ -13,8 +13,8 @@ from roamcast.middleware.host_frames import PROTOCOL_VERSION, Ack, Data, DownFra
 from roamcast.middleware.rows import Kind, MessageId
 from roamcast.middleware.settings import SECOND, Settings
 from roamcast.middleware.simulator.disk import copy_state
+from roamcast.middleware.simulator.items import decode_item, encode_item
 from roamcast.middleware.simulator.links import on_the_wire
-from roamcast.middleware.simulator.station_node import decode_item, encode_item
 from roamcast.middleware.station.core import StationCore
 from roamcast.middleware.station_frames import PeerFrame
 from roamcast.middleware.writes import DurableState, RecordImage
@@ -201,7 +201,7 @@ class Net:
     def start(self, slot: int, linked: bool = True) -> None:
         """A start on what is stored."""
         self.cores[slot] = StationCore(
-            slot=slot, members=self.slots, settings=self.settings, image=copy_state(self.disks[slot]),
+            slot=slot, founders=self.slots, settings=self.settings, image=copy_state(self.disks[slot]),
             encode_item=encode_item, mutants=self.mutants,
         )  # fmt: skip
         calls = [lambda core, h=host: core.learn_host(h.number, h.name) for host in self.hosts.values()]

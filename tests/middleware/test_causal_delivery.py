@@ -8,12 +8,15 @@ from random import Random
 import pytest
 
 from roamcast.middleware.causal_delivery import CausalDelivery
+from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
 from roamcast.middleware.rows import Kind, Row
 from roamcast.middleware.simulator.disk import copy_state
 from roamcast.middleware.writes import DurableState, PlaceRow, PutRow
 
 MEMBERS = (1, 2, 3, 4)
+ALL = 1 << 60
+"""Every own row may be delivered: enough stations have it."""
 
 
 class Station:
@@ -28,7 +31,7 @@ class Station:
 
     def start(self) -> None:
         self.table = MessageTable(MEMBERS, copy_state(self.image))
-        self.causal = CausalDelivery(self.own, self.table, [], self.mutants)
+        self.causal = CausalDelivery(self.own, View(MEMBERS), self.table, [], self.mutants)
 
     def send(self, kind: Kind = Kind.BROADCAST) -> Row:
         """A new own row, delivered here at once."""
@@ -54,7 +57,7 @@ class Station:
         self.deliver(row.slot)
 
     def deliver(self, slot: int) -> None:
-        for row in self.causal.deliver(slot):
+        for row in self.causal.deliver(slot, ALL):
             self.order.append(row.id)
             self.image.apply((PlaceRow(row.slot, row.n, row.position or 0, 0),))
 
@@ -137,7 +140,7 @@ def test_a_start_delivers_what_the_last_life_only_accepted(abc):
     receiver.accept(receiver.copy(abc[2]))
     receiver.accept(receiver.copy(abc[1]))
     receiver.start()
-    assert [row for slot in range(receiver.table.width) for row in receiver.causal.deliver(slot)] == []
+    assert [row for slot in range(receiver.table.width) for row in receiver.causal.deliver(slot, ALL)] == []
     receiver.receive(abc[0])
     assert receiver.order == [(1, 1), (2, 1), (3, 1)]
 
@@ -148,7 +151,7 @@ def test_delivered_rows_keep_their_order_over_a_start(abc):
         receiver.receive(row)
     receiver.start()
     assert [receiver.table.row_at(p).id for p in (1, 2, 3)] == receiver.order
-    assert [row for slot in range(receiver.table.width) for row in receiver.causal.deliver(slot)] == []
+    assert [row for slot in range(receiver.table.width) for row in receiver.causal.deliver(slot, ALL)] == []
 
 
 def test_a_host_brings_its_past(abc):

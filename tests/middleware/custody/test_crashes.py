@@ -6,10 +6,10 @@ import pytest
 
 from roamcast.middleware.effects import Persist
 from roamcast.middleware.errors import Error
-from roamcast.middleware.host_frames import Welcome
+from roamcast.middleware.host_frames import Ack, Msg, Welcome
 from roamcast.middleware.rows import Kind
 from roamcast.middleware.settings import SECOND
-from roamcast.middleware.station_frames import DataBatch
+from roamcast.middleware.station_frames import Accept, DataBatch
 from roamcast.middleware.writes import PlaceRow, PutHost
 
 
@@ -172,3 +172,28 @@ def test_a_join_survives_any_death(make_net):
         assert newest(net, a) == [a.incarnation] * 2
         assert [record.mh for slot in (1, 2) for record in net.records(slot, a)] == [a.mh]
     assert alive, "every effect had its turn"
+
+
+def test_a_crash_between_the_spooling_and_its_acceptance_leaves_no_guard_behind(make_net):
+    """group seed 700567, retired_count=4 stations=4 crash_per_effect=0.01 one_by_one=True: the host stays away."""
+    for dies_after in range(12):
+        net = make_net(1, 2)
+        a, w = net.enrol("a"), net.enrol("w", home=2)
+        a.arrive(1)
+        w.arrive(2)
+        net.run(12 * SECOND)
+        a.misses = (Msg,)
+        w.write(b"x")
+        a.attach(2)
+        a.say(Ack(a.le, a.c))
+        a.cut()
+        net.lose = lambda source, target, frame: isinstance(frame, Accept)
+        net.run(4 * SECOND)
+        net.doom[2] = dies_after
+        net.run(20 * SECOND)
+        net.doom.clear()
+        net.lose = lambda *flight: False
+        net.restart(2)
+        net.run(300 * SECOND)
+        assert net.rows == 0, dies_after
+        assert net.records(1, a) == []

@@ -9,7 +9,7 @@ import pytest
 from roamcast.middleware.effects import Deliver
 from roamcast.middleware.host_frames import Ack, Data, Msg, Ping, Pong
 from roamcast.middleware.settings import SECOND
-from roamcast.middleware.simulator.station_node import decode_item
+from roamcast.middleware.simulator.items import decode_item
 from roamcast.middleware.station_frames import DataBatch
 
 

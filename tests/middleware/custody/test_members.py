@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roamcast.middleware.custody.sessions import JOINS_MAX
+from roamcast.middleware.custody.joins import JOINS_MAX
 from roamcast.middleware.effects import Persist
 from roamcast.middleware.host_frames import Leave, Left, Msg, NoSession, Refused, Replaced, Reset, Welcome
 from roamcast.middleware.rows import Kind
@@ -193,7 +193,7 @@ def test_a_late_confirmation_is_told_of_a_gap_again(trio):
 
 def test_tentative_joins_of_a_name_are_few(trio):
     """Nobody fills the books with incarnations; the last one called is among those kept."""
-    net, a, _ = trio()
+    net, a, _ = trio(takeovers_max=100)
     for _ in range(20):
         a.renew()
         a.attach(2)

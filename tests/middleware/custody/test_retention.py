@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from roamcast.middleware.custody.retention import RANGES_MAX, with_numbers
 from roamcast.middleware.host_frames import Reset
 from roamcast.middleware.settings import SECOND
 
@@ -200,3 +201,12 @@ def test_a_start_finds_spools_and_their_size(duo):
     assert (after["spooled"], after["spool_bytes"]) == (1, before["spool_bytes"])
     a.arrive(1)
     assert a.got == [bytes(100)]
+
+
+def test_numbers_that_were_taken_are_kept_as_few_ranges():
+    assert with_numbers((), [3, 1, 2, 7]) == ((1, 3), (7, 7))
+    assert with_numbers(((1, 3), (7, 7)), [5, 6]) == ((1, 3), (5, 7))
+    assert with_numbers(((1, 3), (5, 7)), [4, 4]) == ((1, 7),)
+    apart = with_numbers((), range(1, 2 * RANGES_MAX + 4, 2))
+    assert len(apart) == RANGES_MAX
+    assert (apart[0], apart[-1]) == ((1, 5), (2 * RANGES_MAX + 3, 2 * RANGES_MAX + 3))

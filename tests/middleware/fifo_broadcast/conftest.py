@@ -9,6 +9,7 @@ import pytest
 
 from roamcast.middleware.effects import Broadcast, Effect, SendPeer
 from roamcast.middleware.fifo_broadcast.core import FifoEntity
+from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
 from roamcast.middleware.rows import Kind, Row
 from roamcast.middleware.settings import Settings
@@ -46,7 +47,7 @@ class Group:
     def start(self, slot: int) -> None:
         """A start on what was stored."""
         table = MessageTable(self.slots, copy_state(self.images[slot]))
-        self.up[slot] = FifoEntity(slot, self.slots, self.settings, table, self.mutants)
+        self.up[slot] = FifoEntity(slot, View(self.slots), self.settings, table, self.mutants)
 
     def stop(self, slot: int) -> None:
         del self.up[slot]

@@ -12,10 +12,17 @@ from roamcast.middleware.host_frames import PROTOCOL_VERSION, Hello, Msg, Welcom
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.effects import Connect, Delivered, Ended, Receipt, Report, Save, SendUp
 from roamcast.middleware.mobile_host.settings import AgentSettings
-from roamcast.middleware.mobile_host.state import AgentImage
+from roamcast.middleware.mobile_host.state import AgentImage, Station
 from roamcast.middleware.rows import Item, Kind
 
 HOME = 1
+KEY = b"k" * 40
+
+
+def station(slot: int, name: str | None = None, key: bytes = KEY) -> Station:
+    """As a station's list names it: `s` and its slot."""
+    name = name or f"s{slot}"
+    return name, slot, f"tcp://{name}:7001", key
 
 
 def item(slot, n, sender="other", incarnation32=7, number=1, kind=Kind.BROADCAST) -> Item:
@@ -24,12 +31,13 @@ def item(slot, n, sender="other", incarnation32=7, number=1, kind=Kind.BROADCAST
 
 
 class Rig:
-    """One host `me`, stations 1, 2, 3, enrolled at 1."""
+    """One host `me`, stations s1, s2, s3 with the slots 1, 2, 3, enrolled at 1."""
 
     def __init__(self, mutants: frozenset[str] = frozenset(), **settings: int) -> None:
         self.settings = AgentSettings(**settings)
         self.mutants = mutants
         self.disk = AgentImage()
+        self.credential = (station(1), station(2), station(3))
         self.now = 1_000_000_000
         self.seed = 0
         self.effects: list[Any] = []
@@ -38,7 +46,7 @@ class Rig:
     def start_core(self) -> AgentCore:
         self.seed += 1
         return AgentCore(
-            name="me", stations=(1, 2, 3), enrolled_at=HOME, image=self.disk, settings=self.settings,
+            name="me", stations=self.credential, enrolled_at=HOME, image=self.disk, settings=self.settings,
             rng=random.Random(self.seed), mutants=self.mutants,
         )  # fmt: skip
 
@@ -97,19 +105,19 @@ class Rig:
     def epoch(self) -> int:
         return self.core.status()["epoch"]
 
-    def welcome(self, at: int = 0, lastseq: int = 0, gap: bool = False, window: int = 512, stations=()) -> Welcome:
-        return Welcome(PROTOCOL_VERSION, self.epoch, lastseq, gap, at, 256 << 10, window, stations)
+    def welcome(self, at: int = 0, lastseq: int = 0, gap: bool = False, window: int = 512, **more: Any) -> Welcome:
+        return Welcome(PROTOCOL_VERSION, self.epoch, lastseq, gap, at, 256 << 10, window, **more)
 
-    def attach(self, at: int = 0, lastseq: int = 0, gap: bool = False, window: int = 512) -> list[Any]:
+    def attach(self, **said: Any) -> list[Any]:
         """Start if need be, and be welcomed. Returns the effects of the WELCOME's tick."""
         if self.core.status()["state"] == "off":
             self.tick(AgentCore.start)
-        return self.hear(self.welcome(at, lastseq, gap, window))
+        return self.hear(self.welcome(**said))
 
-    def reattach(self, at: int = 0, lastseq: int = 0, gap: bool = False) -> list[Any]:
+    def reattach(self, **said: Any) -> list[Any]:
         """The link breaks in a settled session, and the next attempt is welcomed."""
         self.tick(lambda core: core.link_lost("cut"), after=self.settings.settled)
-        return self.attach(at, lastseq, gap)
+        return self.attach(**said)
 
     def msg(self, prev: int, last: int, *entries: tuple[int, Item]) -> list[Any]:
         return self.hear(Msg(prev, last, entries))
@@ -148,3 +156,8 @@ def rig() -> Rig:
 @pytest.fixture
 def make_item() -> Callable[..., Item]:
     return item
+
+
+@pytest.fixture
+def make_station() -> Callable[..., Station]:
+    return station

@@ -1,5 +1,6 @@
 """Random runs against a plain model of one station's stream: every message is acknowledged by the application exactly
-once, in order, across lost links, lost frames, crashes between any two effects, and late acknowledgements.
+once, in order, across lost links, lost frames, crashes between any two effects, and late acknowledgements. What it
+answers to ASK lies at any time between what the station was told and what the application has acknowledged.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ import random
 
 import pytest
 
-from roamcast.middleware.host_frames import Ack, Data, Hello, Msg, Ping, Pong, Uack
+from roamcast.middleware.host_frames import Ack, Ask, Data, Hello, Msg, Ping, Pong, Seen, Uack
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.effects import Connect, Delivered, Save, SendUp
 from roamcast.middleware.rows import Item, Kind
@@ -71,6 +72,8 @@ class Run:
         """(token, number) given and not acknowledged."""
         self.answers: list[object] = []
         self.quiet = False
+        self.said = [0]
+        """What SEEN said, each time."""
         self.step(AgentCore.start)
 
     def step(self, call, done=()) -> None:
@@ -118,6 +121,12 @@ class Run:
                 low = self.rig.disk.incarnation & 0xFFFFFFFF
                 model.log.append(Item(1, len(model.log) + 1, "me", low, number, Kind.BROADCAST, body))
 
+            case SendUp(Seen(_, seen, ack, tx, doubtful)):
+                self.said.append(dict(seen).get(1, 0))
+                assert max(model.base, self.said[-2]) <= self.said[-1] <= len(self.acknowledged)
+                assert ack <= model.lastseq <= tx
+                assert not doubtful or max(doubtful) <= ack
+
     def hear(self, frame) -> None:
         if self.quiet or self.rng.random() < 0.95:
             self.step(lambda core: core.receive(frame))
@@ -139,12 +148,15 @@ class Run:
             token, numbers = self.held[count - 1][0], [number for _, number in self.held[:count]]
             del self.held[:count]
             self.step(lambda core: core.ack(token), [(self.acknowledged.extend, numbers)])
+        elif not self.quiet and dice < 0.65:
+            self.hear(Ask(self.rig.epoch))
         elif self.answers:
             answer = self.answers.pop(0)
             if answer != "welcome":
                 self.hear(answer)
             elif self.rig.epoch == model.session:
-                self.hear(self.rig.welcome(at=model.at[model.session], lastseq=model.lastseq))
+                stands = ((1, model.base),)
+                self.hear(self.rig.welcome(at=model.at[model.session], lastseq=model.lastseq, passed=stands))
         elif core.status()["state"] == "open" and self.rig.epoch == model.session:
             self.hear(model.next_msg())
         else:
@@ -162,5 +174,6 @@ def test_exactly_once_in_order(make_rig, seed):
     stored = set(run.model.stored)
     assert run.acknowledged == list(range(1, len(run.acknowledged) + 1))
     assert len(run.acknowledged) > 50
+    assert len(set(run.said)) > 10
     assert run.model.stored == [body for body in run.accepted if body in stored]
     assert rig.core.status()["outbox"] == len(run.accepted) - len(run.model.stored)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roamcast.middleware.host_frames import Ack, Data, Msg
+from roamcast.middleware.host_frames import Ack, Ask, Data, Msg, Seen
 from roamcast.middleware.mobile_host.core import MUTANTS, AgentCore
 from roamcast.middleware.mobile_host.effects import SendUp
 from roamcast.middleware.settings import SECOND
@@ -113,10 +113,21 @@ def epoch_late(rig, make_item) -> bool:
     return rig.hello.e > used
 
 
+def seen_not_saved(rig, make_item) -> bool:
+    """What SEEN has said is not taken back by a crash."""
+    rig.attach(passed=((2, 0),))
+    rig.msg(0, 1, (1, make_item(2, 1)))
+    rig.ack(rig.take())
+    rig.hear(Ask(rig.epoch))
+    said = left(rig, Seen)[-1].seen
+    rig.crash()
+    rig.hear(Ask(rig.epoch))
+    return left(rig, Seen)[-1].seen == said
+
+
 SCENARIOS = (
     number_late, welcome_late, c_late, own_not_dropped, prev_ignored, msg_before_welcome, hand_kept, given_forgotten,
-    late_ack_lost,
-    epoch_late,
+    late_ack_lost, epoch_late, seen_not_saved,
 )  # fmt: skip
 
 

@@ -10,9 +10,9 @@ from roamcast.middleware.mobile_host.state import (
     Epoch,
     LateAck,
     NewIncarnation,
-    OutboxDropped,
     OutboxTrimmed,
     Queued,
+    Stations,
     Told,
     Welcomed,
 )  # fmt: skip
@@ -39,10 +39,20 @@ def test_highest_number_outlives_the_outbox():
     assert (image.outbox, image.highest) == ({}, 3)
 
 
-def test_trimming_is_by_number_dropping_is_single():
+def test_trimming_is_by_number():
     assert list(image_of(*START, OutboxTrimmed(1)).outbox) == [2, 3]
-    assert list(image_of(*START, OutboxDropped(2)).outbox) == [1, 3]
-    assert list(image_of(*START, OutboxDropped(2), OutboxTrimmed(2)).outbox) == [3]
+
+
+def test_what_was_seen_is_of_one_incarnation_and_outlives_sessions():
+    image = image_of(*START, Acked(0, 0, (), ((2, 7), (5, 1))), Welcomed(5, 4, 0, False, 0), Acked(4, 1, (), ((2, 9),)))
+    assert image.seen == {2: 9, 5: 1}
+    image.apply(NewIncarnation(100, 3, True))
+    assert image.seen == {}
+
+
+def test_the_list_of_stations_outlives_everything():
+    listed = (("hill", 3, "tcp://hill:1", b"k" * 40),)
+    assert image_of(*START, Stations(listed), NewIncarnation(100, 3, True)).stations == listed
 
 
 def test_welcome_sets_the_session_and_trims():
@@ -71,9 +81,21 @@ def test_told_clears_both_notices():
     assert not (image.gap or image.lost)
 
 
-@pytest.mark.parametrize("more", [(), (Welcomed(5, 4, -3, True, 1), LateAck(2, 9), LateAck(2, 8), Acked(4, -1))])
+LATER = (
+    Welcomed(5, 4, -3, True, 1), LateAck(2, 9), LateAck(2, 8), Acked(4, -1, (), ((2, 7),)),
+    Stations((("hill", 3, "tcp://hill:1", b"k" * 40),)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [(), LATER])
 def test_snapshot_makes_an_equal_image(more):
     image = image_of(*START, *more)
-    copy = image_of(NewIncarnation(1, 1, True), Queued(8, None, b"old"), *image.snapshot())
+    old = (
+        NewIncarnation(1, 1, True),
+        Queued(8, None, b"old"),
+        Acked(0, 0, (), ((9, 9),)),
+        Stations((("x", 1, "", b""),)),
+    )
+    copy = image_of(*old, *image.snapshot())
     assert copy == image
     assert list(copy.late) == list(image.late)

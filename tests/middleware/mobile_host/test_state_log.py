@@ -14,9 +14,9 @@ from roamcast.middleware.mobile_host.state import (
     Epoch,
     LateAck,
     NewIncarnation,
-    OutboxDropped,
     OutboxTrimmed,
     Queued,
+    Stations,
     Told,
     Welcomed,
 )  # fmt: skip
@@ -60,12 +60,13 @@ EVERY_FACT = (
     Queued(2, "bob", b"b"),
     Queued(3, None, b"c"),
     OutboxTrimmed(1),
-    OutboxDropped(2),
     Welcomed(2, 4, -7, True, 0),
     LateAck(1, 5),
     LateAck(1, 6),
-    Acked(4, -2, ((1, 5),)),
+    Acked(4, -2, ((1, 5),), ((1, 5), (2, 8))),
+    Acked(4, -1, (), ((1, 6), (3, 1 << 40))),
     Told(),
+    Stations((("hill", 3, "tcp://hill:7001", b"k" * 40), ("dale", 0, "tcp://dale:7001", b"l" * 40))),
 )
 
 
@@ -89,7 +90,10 @@ def test_lone_acknowledgements_have_a_short_form():
     before = len(store.content)
     log.save((Acked(1, -(1 << 40)),))
     assert len(store.content) == before + 24
-    assert open_log(store).image.c == -(1 << 40)
+    log.save((Acked(1, 5, (), ((1023, (1 << 40) - 1),)),))
+    assert len(store.content) == before + 24 + 34
+    image = open_log(store).image
+    assert (image.c, image.seen) == (5, {1023: (1 << 40) - 1})
 
 
 def test_nothing_is_kept_without_a_store():
@@ -103,11 +107,12 @@ def test_nothing_is_kept_without_a_store():
 def test_compaction_keeps_it_small():
     store = Replaced()
     log = open_log(store)
-    log.save((NewIncarnation(1, 1, False), Queued(1, None, b"kept")))
-    for number in range(2, 200):
-        log.save((Queued(number, None, b"x" * 10_000), OutboxDropped(number)))
+    log.save((NewIncarnation(1, 1, False),))
+    for number in range(1, 200):
+        log.save((Queued(number, None, b"x" * 10_000), OutboxTrimmed(number)))
+    log.save((Queued(200, None, b"kept"),))
     assert len(store.content) < COMPACT_BYTES + 30_000
-    assert open_log(store).image.outbox == {1: (None, b"kept")}
+    assert open_log(store).image.outbox == {200: (None, b"kept")}
     assert len(store.content) < 200
 
 

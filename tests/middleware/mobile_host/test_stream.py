@@ -102,10 +102,10 @@ def test_c_is_the_position_before_the_first_unacknowledged(rig, make_item):
 
 
 def test_acknowledgement_is_cumulative_and_durable_with_the_flush(rig, make_item):
-    rig.attach()
+    rig.attach(passed=((2, 0),))
     rig.msg(0, 2, (1, make_item(2, 1)), (2, make_item(2, 2)))
     rig.ack(rig.take_all()[1])
-    assert rig.effects == [Save((Acked(1, 2),))]
+    assert rig.effects == [Save((Acked(1, 2, (), ((2, 2),)),))]
 
 
 def test_acknowledging_what_was_never_given_is_the_callers_fault(rig):
@@ -153,10 +153,10 @@ def test_ack_goes_with_own_data(rig, make_item):
 
 
 def test_c_is_saved_before_every_frame_that_says_it(rig, make_item):
-    rig.attach(window=4)
+    rig.attach(window=4, passed=((2, 0),))
     rig.msg(0, 1, (1, make_item(2, 1)))
     rig.ack(rig.take())
-    assert rig.effects == [Save((Acked(1, 1),)), SendUp(Ack(1, 1))]
+    assert rig.effects == [Save((Acked(1, 1, (), ((2, 1),)),)), SendUp(Ack(1, 1))]
 
 
 def test_a_station_far_beyond_its_window_is_hung_up(make_rig, make_item):

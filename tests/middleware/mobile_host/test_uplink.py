@@ -7,7 +7,7 @@ import pytest
 from roamcast.middleware.host_frames import Ack, Data, Msg, Uack
 from roamcast.middleware.mobile_host.effects import Receipt, Save, SendUp
 from roamcast.middleware.mobile_host.errors import BadAddressee, MessageTooLarge, OutboxFull
-from roamcast.middleware.mobile_host.state import Acked, OutboxDropped, OutboxTrimmed, Queued, Welcomed
+from roamcast.middleware.mobile_host.state import Acked, OutboxTrimmed, Queued, Welcomed
 from roamcast.middleware.rows import Kind
 from roamcast.middleware.settings import SECOND
 
@@ -65,7 +65,7 @@ def test_uack_above_the_own_numbers_ends_the_session(rig):
 
 
 def test_own_message_coming_back_is_delivered_and_leaves_the_outbox(rig, make_item):
-    rig.attach()
+    rig.attach(passed=((1, 0),))
     rig.submit()
     rig.submit()
     rig.msg(0, 1, (1, mine(rig, make_item, 1, 5, 1)))
@@ -74,7 +74,17 @@ def test_own_message_coming_back_is_delivered_and_leaves_the_outbox(rig, make_it
     given = rig.take()
     assert given.own
     rig.ack(given)
-    assert rig.effects[0].facts == (OutboxDropped(1), Acked(1, 1))
+    assert rig.effects[0].facts == (OutboxTrimmed(1), Acked(1, 1, (), ((1, 5),)))
+
+
+def test_what_was_sent_before_a_message_that_came_back_is_stored_too(rig, make_item):
+    """Stations take numbers in turn; mail to another host never comes back itself."""
+    rig.attach()
+    rig.submit(b"x", "bob")
+    rig.submit()
+    rig.msg(0, 1, (1, mine(rig, make_item, 1, 6, 2)))
+    assert rig.of(Receipt) == [Receipt(1, "stored"), Receipt(2, "stored", (1, 6))]
+    assert rig.core.status()["outbox"] == 0
 
 
 def test_same_name_and_number_of_another_incarnation_is_not_own(rig, make_item):
@@ -89,7 +99,7 @@ def test_refused_mail_fails_its_receipt_and_is_given_to_nobody(rig, make_item):
     rig.attach()
     rig.submit(b"x", "nobody")
     rig.msg(0, 1, (1, mine(rig, make_item, 1, 5, 1, Kind.REFUSED)))
-    assert rig.receipts == [(1, "refused")]
+    assert rig.receipts == [(1, "stored"), (1, "refused")]
     assert rig.take() is None
     assert rig.core.status()["outbox"] == 0
     rig.tick(after=SECOND)

@@ -44,9 +44,9 @@ def switches() -> set[str]:
 
 @pytest.fixture(scope="module")
 def searched() -> dict[str, dict]:
-    """The tables of test_mutants.py."""
-    module = runpy.run_path(str(HERE / "test_mutants.py"))
-    return {name: module[name] for name in ("FALLS", "HOLDS")}
+    """The tables of test_mutants.py and test_lan_mutants.py, each as one."""
+    modules = [runpy.run_path(str(path)) for path in sorted(HERE.glob("test_*mutants.py"))]
+    return {name: {key: module[name][key] for module in modules for key in module[name]} for name in ("FALLS", "HOLDS")}
 
 
 @cache

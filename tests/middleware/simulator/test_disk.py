@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 
+from roamcast.middleware.lan_update.records import (
+    DropEntry,
+    Entry,
+    PutAlive,
+    PutEntry,
+    PutFound,
+    PutHistory,
+    Version,
+)
+from roamcast.middleware.membership.invitations import DropInvitation, Invitation, PutInvitation
 from roamcast.middleware.rows import Kind, Row, SpoolItem
 from roamcast.middleware.simulator.disk import Disk, DiskFault, copy_state, disk_faults
 from roamcast.middleware.writes import (
@@ -17,6 +27,7 @@ from roamcast.middleware.writes import (
     HostEntry,
     PlaceRow,
     PutHost,
+    PutReservation,
     PutRow,
     PutStart,
     SpoolAdd,
@@ -120,6 +131,10 @@ def test_a_wiped_disk_holds_what_it_was_given() -> None:
     assert made.load() == [7]
 
 
+ENTRY = Entry("k", Version(5, 0, "a", 1), b"")
+LAN = (PutEntry(ENTRY), PutAlive(5), PutFound(ENTRY, 5), PutHistory(ENTRY, 5))
+
+
 def full_state() -> DurableState:
     state = DurableState()
     row = Row(1, 1, (), 5, Kind.BROADCAST, 9, 8, 1, (1, 0), 0, b"item", 4)
@@ -132,6 +147,9 @@ def full_state() -> DurableState:
             DropRows(2, 0),
             PutHost(HostEntry(9, 8, (5, 1, 1), gone=False)),
             SpoolAdd(key, ((-1, 1, 1),), (SpoolItem(1, 1, b"item", 4),)),
+            PutReservation(3, 7),
+            PutInvitation(Invitation("key", 3, 8)),
+            *LAN,
         )
     )
     return state
@@ -143,6 +161,8 @@ def test_a_copy_of_a_store_has_everything_and_shares_nothing_that_changes(name: 
     copy = copy_state(state)
     assert getattr(copy, name) == getattr(state, name)
     copy.apply((PutStart(4), DropRows(1, 1), PutHost(HostEntry(10, 0, (0, 0, 0), gone=True))))
+    later = replace(ENTRY, version=Version(6, 0, "a", 1))
+    copy.apply((PutReservation(4, 7), DropInvitation("key"), DropEntry("k"), PutFound(ENTRY, 9), PutHistory(later, 9)))
     copy.spools[9, 8, 0].clear()
     copy.items.clear()
     copy.last_position, copy.hlc = 100, 100
