@@ -34,7 +34,10 @@ COMMANDS = {
     "bench": ("costs and latencies beside bare pyzmq", [["python", "tests/bench"]]),
     "fuzz": ("random and mutated frames against the decoders", [["python", "tests/fuzz"]]),
     "soak": ("the simulator on fresh seeds for --minutes", [["python", "tests/soak"]]),
-    "simulate": ("the simulator: --scenario mixed|few|long --seed N --count M", [["roamcast-simulate"]]),
+    "simulate": (
+        "the simulator: --scenario mixed|few|long|group|lan --seed N --count M; study NAME",
+        [["roamcast-simulate"]],
+    ),
     "lint": ("ruff: rules and format", [["ruff", "check", "."], ["ruff", "format", "--check", "."]]),
     "types": ("mypy --strict", [["mypy"]]),
     "vectors": ("what a change does to the golden vectors; --rewrite", [["python", "tests/vectors/examples.py"]]),

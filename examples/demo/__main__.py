@@ -1,18 +1,17 @@
-"""``python examples/demo``: stations, roaming hosts, cut links and a crash, live, with a verdict."""
+"""``python examples/demo``: stations that come, die and go, roaming hosts, cut links, live, with a verdict."""
 
 from __future__ import annotations
 
 import argparse
 import random
 import shutil
-import signal
 import sys
 import tempfile
 from pathlib import Path
-from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from demo import interrupts
 from demo.cluster import CommandFailed
 from demo.crew import WorkerFailed
 from demo.run import Options, Run
@@ -24,13 +23,15 @@ def options(arguments: list[str]) -> tuple[Options, Path | None]:
     """Read the command line; wrong use ends the process with 2."""
     parser = argparse.ArgumentParser(
         prog="dev.py demo",
-        description="Stations as real processes on loopback, roaming hosts, broken links, a killed station, a killed "
-        "agent process and a sleeping host; at the end figures and the verdict of a judge that sees only what the "
-        "applications sent and were given. Exit code 0: nothing lost, doubled or out of order; 1: something was; "
-        "3: it could not be run.",
+        description="Stations as real processes on loopback: one is made, the others join it by invitation, the last "
+        "one while hosts send and roam. Links break, a station and an agent process are killed, a host sleeps; a "
+        "setting is changed while a station is down, which has it when it is back; of three or more stations one is "
+        "retired in order. At the end figures and the verdict of a judge that sees only what the applications sent and "
+        "were given. Exit code 0: nothing lost, doubled or out of order; 1: something was, or a change of the group "
+        "did not come to its end; 3: it could not be run.",
     )
     parser.add_argument("--seed", type=int, help="for load, roaming and faults (default: drawn and printed)")
-    parser.add_argument("--stations", type=int, default=3, help="number of stations (default %(default)s)")
+    parser.add_argument("--stations", type=int, default=3, help="how many; the last joins late (default %(default)s)")
     parser.add_argument("--hosts", type=int, default=12, help="number of hosts (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=30.0, help="length of the load (default %(default)s)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work in DIR, which must not exist, and keep it")
@@ -47,32 +48,26 @@ def options(arguments: list[str]) -> tuple[Options, Path | None]:
     return Options(seed=seed, stations=given.stations, hosts=given.hosts, seconds=given.seconds), given.keep
 
 
-def end_by_signal(number: int, _frame: FrameType | None) -> None:
-    """SIGTERM unwinds like an exception, so that all processes are ended."""
-    raise SystemExit(128 + number)
-
-
 def main(arguments: list[str]) -> int:
     """Run the demo. Exit code 0 good verdict, 1 bad verdict, 2 wrong use, 3 could not run."""
     chosen, keep = options(arguments)
-    signal.signal(signal.SIGTERM, end_by_signal)
-    home = Path(tempfile.mkdtemp(prefix="roamcast-demo-"))
-    if keep is not None:
-        home.rmdir()
+    interrupts.catch()
+    if keep is None:
+        home = Path(tempfile.mkdtemp(prefix="roamcast-demo-"))
+    else:
         keep.mkdir(parents=True)
         home = keep.resolve()
-    failed = True
-    run = Run(home, chosen, lambda line: print(line, flush=True))
+    failed, run = True, None
     try:
-        failed = not run.perform().good
+        run = Run(home, chosen, lambda line: print(line, flush=True))
+        failed = not run.perform()
         return 1 if failed else 0
     except (CommandFailed, WorkerFailed, OSError) as error:
         print(f"the demo could not be run: {error}", file=sys.stderr)
         return 3
-    except KeyboardInterrupt:
-        return 130
     finally:
-        run.close()
+        if run is not None:
+            run.close()
         if failed or keep is not None:
             print(f"stores, keys and logs are in {home}", file=sys.stderr)
         else:

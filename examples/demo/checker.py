@@ -11,6 +11,7 @@ Cost: entries x hosts.
 - **out of order**: a host was given m before x although x happened before m, and x came later. A missing x is lost.
 - **not owed**: given to a host that was not meant, or never sent, or sent and refused.
 - **missed**, **repeated**: lost or doubled at a host that was told of a discontinuity or of a lost state.
+- **gone**: stored, then lost with the only station that had it, and its sender was told; hosts there may have got it.
 
 Alone: ``python examples/demo/checker.py LOG...`` prints the verdict and exits 0 or 1.
 """
@@ -28,6 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from demo.history import Event, History, load
 
+FATES = {"unknown": "doubt", "refused": "refused", "lost": "lost"}
+"""What a receipt makes of a message; any other outcome: it was sent."""
+
 WITNESSES_MAX = 8
 INFINITE = 1 << 62
 
@@ -44,7 +48,7 @@ class Message:
     to: str | None
     t: int
     fate: str = "doubt"
-    """'sent', 'doubt' (killed inside the call, or receipt unknown), 'failed', or 'refused'."""
+    """'sent', 'doubt' (killed inside the call, or receipt unknown), 'failed', 'refused', or 'lost'."""
     clock: list[int] = field(default_factory=list)
     """Per host: how many of its messages happened before this one, this one included. Empty = not known."""
 
@@ -62,6 +66,8 @@ class Verdict:
     missed: int = 0
     repeated: int = 0
     gaps: int = 0
+    gone: int = 0
+    """A station that was lost for good had taken it along, and its sender was told so."""
     witnesses: list[str] = field(default_factory=list)
     latencies_us: dict[str, list[int]] = field(default_factory=dict)
     """Per receiving host: sent to given, microseconds."""
@@ -75,6 +81,7 @@ class Verdict:
         """The verdict in one line."""
         text = f"lost {self.lost}, doubled {self.doubled}, out of order {self.out_of_order}"
         more = {"not owed": self.not_owed, "missed and told": self.missed, "repeated and told": self.repeated}
+        more |= {"gone with a station and told": self.gone}
         for word, count in more.items():
             text += f", {word} {count}" if count else ""
         return text
@@ -131,7 +138,7 @@ class _Trial:
                 elif event.kind == "failed":
                     message.fate = "failed"
                 elif event.kind == "receipt":
-                    message.fate = {"unknown": "doubt", "refused": "refused"}.get(event.outcome, "sent")
+                    message.fate = FATES.get(event.outcome, "sent")
         self.verdict.messages = sum(m.fate in ("sent", "doubt") for m in self.messages.values())
 
     def find_clocks(self) -> None:
@@ -234,6 +241,9 @@ class _Trial:
                 if message.uid in counted or not self.owed(message, host):
                     continue
                 if message.fate == "doubt" and message.uid not in seen:
+                    continue
+                if message.fate == "lost":
+                    self.verdict.gone += 1
                     continue
                 if told:
                     self.verdict.missed += 1

@@ -11,8 +11,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from demo.interrupts import shielded
+
 WORKER = Path(__file__).with_name("worker.py")
 ANSWER_S_MAX = 30.0
+
+Answers = dict[int, queue.SimpleQueue[dict[str, Any]]]
+"""By the number of a command: where its answer is waited for."""
 
 
 class WorkerFailed(Exception):
@@ -32,13 +37,13 @@ class Worker:
         self._logs.mkdir(exist_ok=True)
         self._errors = home / f"{name}.log"
         self._process: subprocess.Popen[str] | None = None
-        self._answers: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
+        self._answers: Answers = {}
         self._count = 0
 
     def start(self) -> None:
         """Start a life; open the hosts that earlier lives had open."""
         self.life += 1
-        with self._errors.open("ab") as errors:
+        with self._errors.open("ab") as errors, shielded():
             self._process = subprocess.Popen(
                 [sys.executable, str(WORKER), str(self._logs / f"{self.name}-{self.life}.jsonl")],
                 stdin=subprocess.PIPE,
@@ -47,7 +52,8 @@ class Worker:
                 text=True,
                 start_new_session=True,
             )
-        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+        self._answers = {}  # the reader of the life before may still have to say that that one has ended
+        threading.Thread(target=self._read, args=(self._process, self._answers), daemon=True).start()
         for waiting in [self._post("open", host, command) for host, command in self.hosts.items()]:
             self._wait(waiting)
 
@@ -124,11 +130,11 @@ class Worker:
             raise WorkerFailed(f"{self.name}: {answer['error']}")
         return answer
 
-    def _read(self, process: subprocess.Popen[str]) -> None:
+    def _read(self, process: subprocess.Popen[str], answers: Answers) -> None:
         for line in process.stdout or ():
             answer = json.loads(line)
-            waiting = self._answers.get(answer["id"])
+            waiting = answers.get(answer["id"])
             if waiting is not None:
                 waiting.put(answer)
-        for waiting in list(self._answers.values()):
+        for waiting in list(answers.values()):
             waiting.put({"error": f"ended; see {self._errors}"})

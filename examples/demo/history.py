@@ -5,7 +5,8 @@ torn last line. Per host (`host`, with `uid` naming a message and `t` in microse
 
     start   a life begins: the host's agent was opened          end      it was closed in good order
     call    about to send: uid, to (a host, or null: everybody)  sent     broadcast() or send() returned
-    failed  broadcast() or send() raised: nothing was sent       receipt  what became of it: stored | unknown | refused
+    failed  broadcast() or send() raised: nothing was sent       receipt  what became of it: stored | unknown | refused,
+                                                                     or stored and later lost
     given   the application was given uid                        gap      a Discontinuity: messages were missed
     acking  about to acknowledge all up to uid                   acked    ack() returned
     lost    StateLost: the host goes on as a new incarnation

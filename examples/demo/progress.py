@@ -21,7 +21,8 @@ class Progress:
         self._acked: dict[str, set[str]] = {name: set() for name in members}
         self.sent = 0
         self.moves = 0
-        self.attached = 0
+        self.first_at: dict[str, str] = {}
+        """By station: the host that attached there first."""
         self.others: list[dict[str, Any]] = []
         """Lines of other kinds (gap, lost, errors, what an application chose to note), in the order read."""
 
@@ -74,6 +75,6 @@ class Progress:
         elif kind == "move":
             self.moves += 1
         elif kind == "attached":
-            self.attached += 1
+            self.first_at.setdefault(entry["station"], host)
         elif kind not in ("call", "failed", "acking", "end"):
             self.others.append(entry)

@@ -1,4 +1,4 @@
-"""The demo's run: load, roaming, faults by a seed; then heal, wait for the rest, and judge."""
+"""The demo's run: load, roaming, faults and changes of the group by a seed; then heal, wait for the rest, and judge."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from demo.checker import Verdict, judge
+from demo import interrupts
+from demo.checker import judge
 from demo.cluster import Cluster, Station
 from demo.crew import Worker
 from demo.history import load
+from demo.operating import Operator
 from demo.progress import Progress
 from demo.relay import Gate, Relay
 from demo.report import table
@@ -27,10 +29,14 @@ CUT_S = 0.8
 """Mean time between two faults of links."""
 DOWN_S = 4.0
 """How long the killed station stays down."""
+SET_S = 1.5
+"""How long it is down when a setting is changed elsewhere."""
 REMARK = """  A host moves while its former station is up or back again: the slowest handoffs, and the latencies behind
   them, waited for the killed station. The host that slept is not counted in the times."""
 HEAL_S_MAX = 40.0
 STEP_S = 0.05
+ASK_S = 0.2
+"""How often the stations are asked whether all is at rest, by what waits for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,40 +104,45 @@ class Run:
         self.names = [f"h{i:02}" for i in range(1, options.hosts + 1)]
         self.sleeper = self.names[-1]
         self.relay = Relay()
-        self.cluster: Cluster | None = None
+        self.cluster = Cluster(home, 1, self.relay, later=options.stations - 1)
         self.workers = [Worker(home, f"w{i}") for i in range(1, min(WORKERS, options.hosts) + 1)]
         self.faults = Faults()
         self.later = Later()
         self.progress = Progress(home / "logs", self.names)
+        self.operator = Operator(self.cluster, self.progress, self.rng, self._tell)
         self.slept = False
+        self._begun = 0.0
 
     def close(self) -> None:
         """End every process and the relay, whatever state they are in."""
         for worker in self.workers:
             worker.kill()
-        if self.cluster is not None:
-            self.cluster.close()
+        self.cluster.close()
         self.relay.close()
 
-    def perform(self) -> Verdict:
-        """The whole run; prints its story. Raises CommandFailed or WorkerFailed when it cannot be run."""
+    def perform(self) -> bool:
+        """The whole run; prints its story and returns whether all is well.
+
+        Raises CommandFailed or WorkerFailed when it cannot be run.
+        """
         self._set_up()
-        begun = time.monotonic()
-        self._load(begun)
+        self._begun = time.monotonic()
+        self._load()
         self._heal()
-        self._wait_delivered(begun)
+        self._wait_delivered()
         for worker in self.workers:
             worker.close()
         history = load((self.home / "logs").glob("*.jsonl"))
         verdict = judge(history, self.names)
+        done = self.faults.rows() | {"stations joined": self.operator.joined, "stations retired": self.operator.retired}
         self.say("")
-        self.say(table(verdict, history, self.faults.rows(), [self.sleeper] if self.slept else []))
+        self.say(table(verdict, history, done, [self.sleeper] if self.slept else []))
         self.say(REMARK)
         for story in verdict.witnesses:
             self.say(f"  {story}")
         self.say("")
         self.say(verdict.line())
-        return verdict
+        return verdict.good and not self.operator.awaited
 
     # ---- phases ----
 
@@ -140,37 +151,45 @@ class Run:
         self.say(
             f"seed {options.seed}: {options.stations} stations, {options.hosts} hosts in {len(self.workers)} processes"
         )
-        self.cluster = Cluster(self.home, options.stations, self.relay)
+        self.operator.found()
+        first, *joined = self._stations()
         self.cluster.enrol(self.names)
-        self.cluster.start()
         for worker in self.workers:
             worker.start()
         for i, name in enumerate(self.names):
             worker = self._worker(i)
             worker.open(name, self.cluster.credentials[name], seed=options.seed)
-        self.say("stations are up, hosts are enrolled; the load begins")
+        made = f"{first.id} is made by init" + (f", {len(joined)} more by invite and join" if joined else "")
+        self.say(f"{made}; hosts are enrolled; the load begins")
 
     def _worker(self, i: int) -> Worker:
         return self.workers[i % len(self.workers)]
 
-    def _load(self, begun: float) -> None:
-        seconds = self.options.seconds
+    def _load(self) -> None:
+        begun, seconds = self._begun, self.options.seconds
         self._send_and_roam(self.workers)
         end = begun + seconds
         self.later.add(begun + 0.05 * seconds, self._fall_asleep)
-        self.later.add(begun + 0.30 * seconds, self._kill_station)
+        self.later.add(begun + 0.10 * seconds, self.operator.join)
+        self.later.add(begun + 0.30 * seconds, lambda: self._when_at_rest(self._kill_station))
         self.later.add(begun + 0.60 * seconds, self._kill_agents)
         self._plan_fault(begun + 1.0, end)
-        self._follow(begun, lambda: time.monotonic() >= end)
+        self._follow(lambda: time.monotonic() >= end)
+
+    def _when_at_rest(self, action: Callable[[], None]) -> None:
+        """Do `action` now, or as soon as no station is down, joins, or has yet to learn of a setting."""
+        if self.operator.at_rest():
+            action()
+        else:
+            self.later.add(time.monotonic() + ASK_S, lambda: self._when_at_rest(action))
 
     def _send_and_roam(self, workers: list[Worker]) -> None:
         left = self.options.seconds
-        stations = [station.id for station in self._stations()]
         for worker in workers:
             for name in worker.hosts:
                 others = [other for other in self.names if other != name]
                 worker.ask(
-                    "load", name, rate=RATE, mail=MAIL if others else 0, to=others, roam_s=ROAM_S, stations=stations,
+                    "load", name, rate=RATE, mail=MAIL if others else 0, to=others, roam_s=ROAM_S, stations=None,
                     until=left,
                 )  # fmt: skip
 
@@ -178,40 +197,48 @@ class Run:
         self.later.clear()
         for gate in self.relay.gates:
             gate.heal()
-        assert self.cluster is not None
         self.cluster.start()
+        self.operator.end_load()
         for worker in self.workers:
             for name in worker.hosts:
                 worker.tell("quiet", name)
         self._wake_up()
         self.say("the load ends; all links are healed, everybody is awake")
 
-    def _wait_delivered(self, begun: float) -> None:
+    def _wait_delivered(self) -> None:
         healed = time.monotonic()
         quiet_since = healed
 
         def done() -> bool:
             nonlocal quiet_since
             now = time.monotonic()
-            if self.progress.missing():
+            if self.progress.missing() or self.operator.awaited:
                 quiet_since = now
             return now - quiet_since > 1.0 or now - healed > HEAL_S_MAX
 
-        self._follow(begun, done)
+        self._follow(done)
         if self.progress.missing():
             self.say(f"not delivered within {HEAL_S_MAX:.0f} s of healing: {self.progress.missing()}")
+        for what in self.operator.awaited:
+            self.say(f"within {HEAL_S_MAX:.0f} s of healing it has not come: {what}")
 
-    def _follow(self, begun: float, done: Callable[[], bool]) -> None:
+    def _follow(self, done: Callable[[], bool]) -> None:
         """Do what is due and tell once a second how things are, until `done`."""
-        told = int(time.monotonic() - begun)
+        told = int(time.monotonic() - self._begun)
         while not done():
             time.sleep(STEP_S)
+            interrupts.check()
             now = time.monotonic()
             self.later.run(now)
             self.progress.read()
-            if now - begun >= told + 1:
-                told = int(now - begun)
+            self.operator.look()
+            if now - self._begun >= told + 1:
+                told = int(now - self._begun)
                 self.say(f"{told:4} s  {self._state()}")
+
+    def _tell(self, text: str) -> None:
+        """Something has happened."""
+        self.say(f"{time.monotonic() - self._begun:4.1f} s  - {text}")
 
     def _state(self) -> str:
         progress = self.progress
@@ -220,7 +247,7 @@ class Run:
             f"sent {progress.sent:>6,}  delivered {progress.delivered:>8,}  under way {progress.missing(asleep):>5,}  "
             f"moves {progress.moves:>4}  cuts {self.faults.cuts:>3}"
         )
-        down = [station.id for station in self._stations() if not station.running]
+        down = [station.id for station in self.operator.members if station.process and not station.running]
         if down:
             text += f"  down: {', '.join(down)}"
         if self.slept:
@@ -239,7 +266,6 @@ class Run:
     # ---- faults ----
 
     def _stations(self) -> list[Station]:
-        assert self.cluster is not None
         return self.cluster.stations
 
     def _plan_fault(self, when: float, end: float) -> None:
@@ -269,22 +295,25 @@ class Run:
         self.later.add(min(end, time.monotonic() + self.rng.uniform(1, 4)), gate.heal)
 
     def _kill_station(self) -> None:
-        station = self.rng.choice(self._stations())
+        station = self.rng.choice(self.operator.founders)
         station.kill()
         self.faults.station_crashes += 1
-        self.say(f"        {station.id} was killed (SIGKILL) under load; it comes back in {DOWN_S:.0f} s")
+        self._tell(f"{station.id} is killed (SIGKILL) under load; it comes back in {DOWN_S:.0f} s")
 
         def back() -> None:
             station.start()
-            self.say(f"        {station.id} was started again on its store")
+            self._tell(f"{station.id} is started again on its store")
+            retirement = self._begun + 0.75 * self.options.seconds
+            self.later.add(retirement, lambda: self._when_at_rest(self.operator.retire))
 
+        self.later.add(time.monotonic() + SET_S, lambda: self.operator.change_setting(station))
         self.later.add(time.monotonic() + DOWN_S, back)
 
     def _kill_agents(self) -> None:
         worker = self.workers[0]
         worker.kill()
         self.faults.agent_crashes += len(worker.hosts)
-        self.say(f"        the agent process of {', '.join(worker.hosts)} was killed and is started again")
+        self._tell(f"the agent process of {', '.join(worker.hosts)} is killed and started again")
         worker.start()
         self._send_and_roam([worker])
 
@@ -295,7 +324,7 @@ class Run:
         worker = self._worker(len(self.names) - 1)
         worker.tell("quiet", self.sleeper)
         worker.tell("suspend", self.sleeper)
-        self.say(f"        {self.sleeper} falls asleep; what it is owed waits in its station's spool")
+        self._tell(f"{self.sleeper} falls asleep; what it is owed waits in its station's spool")
 
     def _wake_up(self) -> None:
         if self.slept:

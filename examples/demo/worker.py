@@ -8,7 +8,8 @@
 | close | | acknowledge what was given and close it |
 | send | count, to, size | send so many as fast as the agent takes them; `to` null: broadcasts |
 | load | rate, mail, to, roam_s, stations, until | for `until` seconds at random: `rate` a second, the share `mail` of |
-| | | them to hosts of `to`; a move to one of `stations` every `roam_s` seconds (0: never) |
+| | | them to hosts of `to`; a move to one of `stations` (null: those that the agent knows at the time) every |
+| | | `roam_s` seconds (0: never) |
 | quiet | | end `send` and `load` |
 | move | stations | move to these stations, one call right after the other |
 | suspend, resume, network_changed | | as the agent's calls |
@@ -20,6 +21,7 @@ A host is one thread, so its log lines stand in program order. End of stdin: all
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -29,15 +31,22 @@ import threading
 import time
 import zlib
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 from roamcast.mh_agent import Agent, AgentEnded, Discontinuity, Message, OutboxFull, StateLost
+from roamcast.middleware.errors import LocalProtocolError
 
 PATIENCE_S = 0.02
 """How long a host waits for a message before it looks for commands."""
 
 BURST = 20
 """Messages of a backlog sent between two looks at what came."""
+
+STORED_KEPT = 2_000
+"""Receipts of stored messages that are kept, to note if they are lost, looked at every ..."""
+
+LOOK_S = 0.25
 
 Json = dict[str, Any]
 
@@ -80,16 +89,16 @@ class Load:
     def __init__(self, command: Json, rng: random.Random) -> None:
         self._rng = rng
         self._rate, self._mail, self._to = command["rate"], command["mail"], command["to"]
-        self._roam_s, self._stations = command["roam_s"], command["stations"]
+        self._roam_s, self.stations = command["roam_s"], command["stations"]
         self.until = time.monotonic() + command["until"]
         self._send_at = time.monotonic() + rng.expovariate(self._rate) if self._rate else self.until
         self._move_at = time.monotonic() + rng.expovariate(1 / self._roam_s) if self._roam_s else self.until
 
     def due(self, now: float) -> tuple[str, str | None] | None:
-        """("send", addressee or None), ("move", station), or None: nothing yet."""
+        """("send", addressee or None), ("move", None), or None: nothing yet."""
         if now >= self._move_at and now < self.until:
             self._move_at = now + self._rng.expovariate(1 / self._roam_s)
-            return "move", self._rng.choice(self._stations)
+            return "move", None
         if now >= self._send_at and now < self.until:
             self._send_at += self._rng.expovariate(self._rate)
             mail = self._rng.random() < self._mail
@@ -99,6 +108,20 @@ class Load:
     def patience(self, now: float) -> float:
         """Seconds until something is due, at most PATIENCE_S."""
         return min(PATIENCE_S, max(0.0, min(self._send_at, self._move_at) - now))
+
+
+class RoutedAgent(Agent):
+    """Goes by the relay's gates, which stand beside its credential, also where a station has told its own endpoint."""
+
+    def __init__(self, file: str, **options: Any) -> None:
+        beside = Path(file).with_suffix(".routes")
+        self._routes: dict[str, str] = json.loads(beside.read_text()) if beside.exists() else {}
+        super().__init__(file, **options)
+
+    def _run(self) -> None:
+        connect = self._link.connect
+        self._link.connect = lambda endpoint, key: connect(self._routes.get(endpoint, endpoint), key)
+        super()._run()
 
 
 class Host(threading.Thread):
@@ -120,6 +143,8 @@ class Host(threading.Thread):
         self._backlog: deque[tuple[str | None, int]] = deque()
         self._given: list[tuple[str, Message]] = []
         self._receipts: list[tuple[str, Any]] = []
+        self._stored: deque[tuple[str, Any]] = deque(maxlen=STORED_KEPT)
+        self._look_at = 0.0
         self._open = True
         self._ended: str | None = None
 
@@ -127,7 +152,7 @@ class Host(threading.Thread):
         """Open the agent and work until `close`."""
         command = self.commands.get()
         try:
-            agent = Agent(command["file"], acknowledge="manual", on_status=self._on_status)
+            agent = RoutedAgent(command["file"], acknowledge="manual", on_status=self._on_status)
         except Exception as error:
             self._answer(command, error=f"{type(error).__name__}: {error}")
             return
@@ -137,6 +162,7 @@ class Host(threading.Thread):
             while self._open:
                 self._step(agent)
         self._note_receipts()
+        self._note_losses()
         self._log.write("end", self.host)
         self._answer(self._last)
 
@@ -159,8 +185,8 @@ class Host(threading.Thread):
         if self._load is not None:
             due = self._load.due(now)
             if due is not None:
-                kind, what = due
-                self._move(agent, [what]) if kind == "move" else self._send(agent, what, 64)
+                kind, to = due
+                self._roam(agent, self._load.stations) if kind == "move" else self._send(agent, to, 64)
                 patience = 0.0
             else:
                 patience = self._load.patience(now)
@@ -218,6 +244,11 @@ class Host(threading.Thread):
             self._log.write("move", self.host, station=station)
             agent.move(station)
 
+    def _roam(self, agent: Agent, stations: list[str] | None) -> None:
+        station = self._rng.choice(stations or agent.status["stations"])
+        with contextlib.suppress(LocalProtocolError):  # the agent has just learnt that this one is no more
+            self._move(agent, [station])
+
     def _take(self, agent: Agent, patience: float) -> None:
         if self._deaf:
             time.sleep(patience)
@@ -259,7 +290,17 @@ class Host(threading.Thread):
                 rest.append((uid, receipt))
             else:
                 self._log.write("receipt", self.host, uid=uid, outcome=receipt.state)
+                self._stored.append((uid, receipt))
         self._receipts = rest
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + LOOK_S
+            self._note_losses()
+
+    def _note_losses(self) -> None:
+        """What was stored may still be lost, with its station."""
+        for uid, receipt in [kept for kept in self._stored if kept[1].state == "lost"]:
+            self._log.write("receipt", self.host, uid=uid, outcome="lost")
+            self._stored.remove((uid, receipt))
 
 
 def main(arguments: list[str]) -> int:
