@@ -99,8 +99,8 @@ class CausalDelivery:
 
     def _blocker(self, row: Row) -> tuple[int, int] | None:
         """As in `deliver`, but what exists nowhere any more holds nobody up (the void rule)."""
-        cut_of, origins = self.view.cut_of, self.table.origins
-        return next(((k, n) for k, n in row.stamp if origins[k].delivered < cut_of(k, n)), None)
+        entries = ((slot, self.view.cut_of(slot, n)) for slot, n in row.stamp)
+        return next((entry for entry in entries if self.table.origins[entry[0]].delivered < entry[1]), None)
 
     def blocked(self) -> dict[int, tuple[int, int]]:
         """Per origin whose head waits: the (slot, n) it waits for."""

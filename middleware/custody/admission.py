@@ -242,7 +242,7 @@ class Admission:
         newer = [r for r in ledger.records.get(mh, {}).values() if r.live and r.confirmed and r.arr > e]
         if newer:
             newest = max(newer, key=lambda record: record.arr)
-            if newest.ready or not newest.link:
+            if (newest.ready or not newest.link) and self._let_go(mh, newest.arr):
                 ledger.ask(station, Claimed(mh, newest.arr))
         elif self._let_go(mh, e):
             ledger.ask(station, Noted(mh, e))

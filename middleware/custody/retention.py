@@ -19,7 +19,7 @@ from roamcast.middleware.custody.stream import first_owed
 from roamcast.middleware.fifo_broadcast.core import GUARD
 from roamcast.middleware.rows import CONTROL_KINDS, MH, Vector
 from roamcast.middleware.vectors import entry, merged, minimum, raised
-from roamcast.middleware.writes import DropRows, PutHost, PutRecord, RecordKey, Write
+from roamcast.middleware.writes import DropRows, HostEntry, PutHost, PutRecord, RecordKey, Write
 
 PAIR_TIMES = 12
 """A tomb of a pair is kept for so many times away_max."""
@@ -227,8 +227,8 @@ class Retention:
                     numbers.setdefault((row.host, row.incarnation), []).append(row.number)
         writes: list[Write] = []
         for (number, incarnation), dropped in numbers.items():
-            known = ledger.hosts.get(number)
-            if known is not None and known.incarnation == incarnation:
+            known = ledger.hosts.get(number) or HostEntry(number, 0, (0, 0, 0), False)
+            if known.incarnation in (0, incarnation):  # 0: the row that binds it is to come, or is said again soon
                 ledger.hosts[number] = replace(known, taken=with_numbers(known.taken, dropped))
                 writes.append(PutHost(ledger.hosts[number]))
         return writes

@@ -25,8 +25,7 @@ class Group:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.deliverable: list[int] = []
-        """Origins whose heads may have become deliverable; the owner takes them."""
+        self._deliverable: list[int] = []
         self._told: dict[int, int] = {}
         """When a station that is not counted was last told the view."""
 
@@ -97,15 +96,19 @@ class Group:
 
     def _set(self, view: View) -> None:
         if view != self.ledger.view:
-            self.deliverable += self.ledger.follow(view)
+            self._deliverable += self.ledger.follow(view)
+
+    def take_deliverable(self) -> list[int]:
+        """Origins whose heads may have become deliverable since this was last asked."""
+        origins, self._deliverable = self._deliverable, []
+        return origins
 
     # ---- progress ----
 
     def advance(self) -> list[int]:
-        """Whatever can be settled now. Returns the stations whose end has become final."""
+        """Whatever can be settled now. Returns the stations whose end has become final; `give_up` follows."""
         fresh = [slot for slot in self.ledger.view.closed if slot not in self.ledger.view.final and self._settle(slot)]
         self._serve()
-        self._give_up()
         return fresh
 
     def _settle(self, slot: int) -> bool:
@@ -151,8 +154,11 @@ class Group:
         """Whether the record came from a lost station, and its host is not past what was announced here before."""
         return record.state in ("open", "moved") and not record.ready and not settled(self.ledger, record)
 
-    def _give_up(self) -> None:
-        """L9: guards of lost stations go together, when every one is off at every living station."""
+    def give_up(self) -> None:
+        """L9: guards of lost stations go together, when every one is off at every living station.
+
+        Only after all that the end of a station changes here: until then it does not show whose guard is needed.
+        """
         ledger, view = self.ledger, self.ledger.view
         if not view.closed:
             return

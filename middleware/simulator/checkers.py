@@ -323,7 +323,8 @@ class Judge:
         self._settled = dict.fromkeys(self._settled, 0)
         found = self.missing(hosts)
         if found is None:
-            self._told_of_losses(hosts)
+            if untold := self.untold(hosts):
+                raise Violation("loss not told", [untold, "only a lost station had it"])
             return
         host, label = found
         message = self.by_label[label]
@@ -341,13 +342,13 @@ class Judge:
             ],
         )
 
-    def _told_of_losses(self, hosts: Sequence[str]) -> None:
-        """Who sent what is gone, and still holds its receipt, must have been told."""
+    def untold(self, hosts: Sequence[str]) -> str | None:
+        """Who sent what is gone, and still holds its receipt, must be told. In words, the first that was not."""
         for message in self.messages:
             ours = self.lives[message.sender] is self.current[message.host] and message.host in hosts
             if message.stored and ours and not message.forgotten and not message.lost and self._gone(message):
-                told = f"{message.host} was told that {message.label} is stored, and not that it is lost"
-                raise Violation("loss not told", [told, "only a lost station had it"])
+                return f"{message.host} was told that {message.label} is stored, and not that it is lost"
+        return None
 
     def _out_of_order(self, life: Life, first: Sent, second: Sent) -> None:
         chain = self.chain(first, second)

@@ -23,12 +23,10 @@ class Losses:
         return self._sim.options.copies > 1 and len(self._sim.operators.lost) == 1
 
     def _cut(self, slot: int) -> int | None:
-        """Up to where the stream of a lost station still exists; None: not settled anywhere."""
-        for station in self._sim.stations.values():
-            view = station.disk.state.view
-            if view is not None and slot in view.final:
-                return view.final[slot].cut
-        return None
+        """Up to where the stream of a lost station still exists; None: not settled anywhere in the group."""
+        views = [self._sim.stations[living].disk.state.view for living in self._sim.slots]
+        cuts = (view.final[slot].cut for view in views if view is not None and slot in view.final)
+        return next(cuts, None)
 
     def gone(self, label: str) -> bool:
         """Whether the message was only at a lost station."""

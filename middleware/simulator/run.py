@@ -305,12 +305,14 @@ class Simulation:
             if missing:
                 return ["{} waits for {}".format(*missing)]
             self.operators.release()
-            return undrained(self) or unsettled(self, living)
+            untold = self.judge.untold(names)
+            return ([untold] if untold else []) + undrained(self) + unsettled(self, living)
 
         try:
             self._wait("no rest", RETURN_MAX, waiting)
-        except Violation:
-            self.judge.finish(names)
+        except Violation as violation:
+            if violation.rule == "no rest":
+                self.judge.finish(names)  # it says more of what is missing
             raise
         self.judge.finish(names)
         for _ in range(QUIET_TRIES):

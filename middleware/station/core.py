@@ -273,8 +273,8 @@ class StationCore:
                 ending = ledger.view.final[slot]
                 self._ended(slot, ending.heir)
                 ledger.notice("warning", "station-ended", slot=slot, heir=ending.heir, cut=ending.cut)
-            origins, group.deliverable = group.deliverable, []
-            for origin in origins:
+            group.give_up()
+            for origin in group.take_deliverable():
                 self._deliver(origin)
             self.admission.vouch()
         while ledger.to_own:
