@@ -14,8 +14,8 @@ from __future__ import annotations
 from roamcast.middleware.custody.asking import Asking
 from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
-from roamcast.middleware.custody.record import EVERYWHERE, Record
-from roamcast.middleware.custody.sessions import LOST, Pending, Sessions
+from roamcast.middleware.custody.record import EVERYWHERE, LOST, Record
+from roamcast.middleware.custody.sessions import Pending, Sessions
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import Ask, Fates, Replaced, Seen, Wait
 from roamcast.middleware.rows import CONTROL_KINDS, MH, Kind, Vector

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roamcast.middleware.custody.record import Record
+from roamcast.middleware.custody.record import LOST, Record
 from roamcast.middleware.custody.stream import passed
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import Hello
@@ -49,6 +49,9 @@ class Joins:
         """
         ledger = self._sessions.ledger
         if frame.le != 0 or ledger.bound(mh) is not None:
+            if frame.le == 0 and self._sessions.former(mh[0], frame) == LOST:
+                self._sessions.hello(channel, mh[0], frame)  # the row that binds it has come from the lost station
+                return
             self._sessions.reset(channel, mh, frame.e)
             return
         joins = sorted(

@@ -15,6 +15,9 @@ from roamcast.middleware.writes import RecordImage, RecordKey
 ORDER = "order"
 """Extension that goes with a record wherever it goes: the place of its incarnation among the joins of its name."""
 
+LOST = 0
+"""As the station that is asked for custody: it is lost for good, the host itself is asked."""
+
 EVERYWHERE = -1
 """As the former station of a record: that one is lost for good, and any living station may still hold something."""
 

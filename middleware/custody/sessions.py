@@ -14,7 +14,7 @@ from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.joins import Joins
 from roamcast.middleware.custody.ledger import Ledger
-from roamcast.middleware.custody.record import Record
+from roamcast.middleware.custody.record import LOST, Record
 from roamcast.middleware.custody.stream import passed, settled, statement
 from roamcast.middleware.custody.takeovers import Takeovers
 from roamcast.middleware.effects import Channel
@@ -35,9 +35,6 @@ from roamcast.middleware.vectors import merged
 from roamcast.middleware.writes import Write
 
 EPOCH_LEAP_MAX = 1 << 32
-
-
-LOST = 0
 
 
 @dataclass(slots=True)
@@ -123,22 +120,20 @@ class Sessions:
             if unseen or (record.join and record.sess != frame.le):  # the host never saw its WELCOME
                 self.end_session(record, frame.e)
                 ledger.drop(record)
-        former = self._former(host, frame)
+        former = self.former(host, frame)
         if former != ledger.own:
             self._ask_custody(channel, mh, frame, former)
         else:
             self._own_custody(channel, mh, frame)
 
-    def _former(self, host: int, frame: Hello) -> int:
+    def former(self, host: int, frame: Hello) -> int:
         """The station that has the host's custody now: that of its last session, or who took the place of it."""
         ledger = self.ledger
         if frame.last not in ledger.view.final:
             return frame.last
         heir = ledger.view.heir_of(frame.last)
-        if heir == LOST and frame.le == 0:
-            entry = ledger.hosts.get(host)
-            if entry is None or entry.incarnation != frame.incarnation:
-                return min(ledger.view.living)  # it orders the joins of names whose enrolling station is lost
+        if heir == LOST and frame.le == 0 and ledger.bound((host, frame.incarnation)) is None:
+            return min(ledger.view.living)  # it orders the joins of names whose enrolling station is lost
         return heir
 
     def attempt(self, channel: Channel) -> Pending | None:
