@@ -48,9 +48,10 @@ class OwnChanged:
 
 @dataclass(frozen=True, slots=True)
 class SettingsChanged:
-    """Other settings hold from now on."""
+    """Other settings hold from now on, since the one of this name is another one."""
 
     settings: Settings
+    name: str
 
 
 Change = HostChange | StationsChanged | MembersChanged | OwnChanged | SettingsChanged
@@ -314,7 +315,7 @@ class LanDirectory:
             self._tell(f"{low} {high}", text if (low, high) in wrong else None, changes)
         if before != self._values.get(name):
             self._settings = core_settings(self._values)
-            changes.append(SettingsChanged(self._settings))
+            changes.append(SettingsChanged(self._settings, name))
         return changes
 
     def settings(self) -> Settings:

@@ -19,7 +19,7 @@ from roamcast.mss_station.directory import (
 )
 from roamcast.mss_station.errors import StationRetired
 from roamcast.mss_station.group_port import GroupPort
-from roamcast.mss_station.group_settings import LOG_LEVELS
+from roamcast.mss_station.group_settings import LOG_LEVELS, SETTINGS
 from roamcast.mss_station.own_record import OwnRecord, check_membership
 from roamcast.mss_station.peer_connections import PeerConnections
 from roamcast.mss_station.server import Server
@@ -73,15 +73,18 @@ class Follower:
                 self._server.hosts.forget(card.number)
             case HostShut(card):
                 self._server.hosts.hang_up(card.number)
-            case SettingsChanged(settings):
+            case SettingsChanged(settings, name):
                 self._server.configure(settings)
                 self._set_log_level()
-                self._tally.notice(Notice("info", "settings_changed", {}))
+                value = self._directory.value(name)
+                shown = "default" if value is None else SETTINGS[name].show(value)
+                self._tally.notice(Notice("info", "setting_changed", {"name": name, "value": shown}))
             case StationsChanged(before, after):
                 self._connections.follow(after)
                 self._dismiss([card for card in before if card.slot not in [other.slot for other in after]])
-                names = {"before": ",".join(card.id for card in before), "after": ",".join(card.id for card in after)}
-                self._tally.notice(Notice("info", "stations_changed", names))
+                changed = sorted({card.id for card in {*before} ^ {*after}})
+                peers = {"changed": ",".join(changed), "peers": ",".join(card.id for card in after)}
+                self._tally.notice(Notice("info", "stations_changed", peers))
             case OwnChanged(record, by):
                 self._own_record.due = True
                 if by != self._own.id:

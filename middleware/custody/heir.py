@@ -294,7 +294,8 @@ class Heir:
     def _activate(self, record: Record) -> None:
         """A held record is ours: spooled on to the end of the log here, before R counts it."""
         ledger = self.ledger
-        if record.mh[0] in ledger.revoked or ledger.gone(record.mh[0]):
+        joined = record.join and ledger.bound(record.mh) is not None  # elsewhere, since it was handed over
+        if joined or record.mh[0] in ledger.revoked or ledger.gone(record.mh[0]):
             ledger.persist(DropHeld(record.key, False), *ledger.spool_trim(record, ledger.table.last_position))
             return
         writes: list[Write] = [DropHeld(record.key, True)]

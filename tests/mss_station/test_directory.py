@@ -225,13 +225,17 @@ def test_nobody_takes_the_slot_or_key_of_this_station_behind_its_back() -> None:
 def test_settings_hold_and_go_back() -> None:
     found = directory(set_to("away-max", 14 * DAY))
     assert found.settings() == Settings(away_max=14 * DAY) and found.value("away-max") == 14 * DAY
-    assert found.apply(set_to("window-entries", 7)) == [SettingsChanged(Settings(away_max=14 * DAY, window_entries=7))]
-    assert found.apply(replace(set_to("away-max", 1), value=None)) == [SettingsChanged(Settings(window_entries=7))]
+    assert found.apply(set_to("window-entries", 7)) == [
+        SettingsChanged(Settings(away_max=14 * DAY, window_entries=7), "window-entries")
+    ]
+    assert found.apply(replace(set_to("away-max", 1), value=None)) == [
+        SettingsChanged(Settings(window_entries=7), "away-max")
+    ]
     assert found.value("away-max") is None
 
 
 def test_a_setting_that_is_not_of_the_cores_is_told_too() -> None:
-    assert directory().apply(set_to("log-level", "debug")) == [SettingsChanged(Settings())]
+    assert directory().apply(set_to("log-level", "debug")) == [SettingsChanged(Settings(), "log-level")]
 
 
 def test_a_wrong_setting_counts_as_not_set_and_is_told_once() -> None:
@@ -239,14 +243,15 @@ def test_a_wrong_setting_counts_as_not_set_and_is_told_once() -> None:
     (fault,) = found.apply(set_to("away-max", -1))
     assert isinstance(fault, Fault) and "away-max must be" in fault.text
     assert found.apply(set_to("away-max", -1)) == [] and found.settings() == Settings()
-    assert found.apply(set_to("away-max", 14 * DAY)) == [SettingsChanged(Settings(away_max=14 * DAY))]
+    assert found.apply(set_to("away-max", 14 * DAY)) == [SettingsChanged(Settings(away_max=14 * DAY), "away-max")]
     assert found.faults == []
 
 
 def test_settings_that_contradict_each_other_have_their_defaults() -> None:
     found = directory(set_to("away-max", 60_000_000), set_to("window-entries", 7))
     changes = found.apply(set_to("ephemeral-away-max", 120_000_000))
-    assert SettingsChanged(Settings(window_entries=7)) in changes and any(isinstance(each, Fault) for each in changes)
+    assert SettingsChanged(Settings(window_entries=7), "ephemeral-away-max") in changes
+    assert any(isinstance(each, Fault) for each in changes)
     found.apply(set_to("away-max", 14 * DAY))
     assert found.settings().ephemeral_away_max == 120_000_000 and found.faults == []
 
