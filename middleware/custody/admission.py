@@ -205,7 +205,7 @@ class Admission:
     def _taken(self, mh: MH) -> tuple[tuple[int, int], ...]:
         """Own numbers of mh whose rows were here and were dropped."""
         entry = self.ledger.hosts.get(mh[0])
-        return entry.taken if entry is not None and entry.incarnation == mh[1] else ()
+        return entry.taken if entry is not None and entry.incarnation in (0, mh[1]) else ()
 
     def _own_rows(self, mh: MH) -> set[int]:
         """Own numbers of mh in the table (and some that have left it since)."""

@@ -11,7 +11,7 @@ from roamcast.middleware.custody.asking import Asking
 from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
-from roamcast.middleware.custody.record import EVERYWHERE, Record
+from roamcast.middleware.custody.record import Record
 from roamcast.middleware.host_frames import Refused, Replaced
 from roamcast.middleware.rows import Kind, Row
 from roamcast.middleware.station_frames import Accept, Expire
@@ -96,9 +96,6 @@ class Expiry:
         if row.kind is Kind.BIND or row.kind is Kind.JOIN:
             self.end_replaced(row.host)
             for record in self.ledger.of_host(row.host):
-                if self._outlived(record):
-                    self.end(record, Replaced(0))
-                    continue
                 elsewhere = record.mh[1] == row.incarnation and row.slot != self.ledger.own
                 if record.join and (elsewhere or (record.channel is None and record.join < row.number)):
                     self._silence(record)
@@ -106,16 +103,10 @@ class Expiry:
         elif row.kind is Kind.LEAVE:
             self._end_all(row.host, Refused("gone", "this host has left"))
 
-    def _outlived(self, record: Record) -> bool:
-        """Unconfirmed, of an incarnation whose row went with a lost station, and the host is another one now."""
-        entry = self.ledger.hosts[record.mh[0]]
-        unbound = record.prev == EVERYWHERE and not record.confirmed and record.state == "open"
-        return unbound and entry.incarnation not in (0, record.mh[1])
-
     def end_replaced(self, number: int) -> None:
         """Records of older incarnations expire; their channels are told for good."""
         for record in self.ledger.of_host(number):
-            if record.state == "open" and self.ledger.replaced(record.mh):
+            if record.state == "open" and self.ledger.outlived(record):
                 self.name_replaced(record)
                 self.end(record, Replaced(0))
 

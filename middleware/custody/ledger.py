@@ -288,6 +288,12 @@ class Ledger:
         entry = self.hosts.get(mh[0])
         return entry is not None and mh[1] in entry.replaced
 
+    def outlived(self, record: Record) -> bool:
+        """Whether a newer incarnation of the name is known; the row that bound the record's own may be lost."""
+        entry = self.hosts.get(record.mh[0])
+        other = entry is not None and entry.incarnation not in (0, record.mh[1]) and not record.join
+        return self.replaced(record.mh) or (other and entry is not None and record.order < entry.stamp[0])
+
     def bound(self, mh: MH) -> int | None:
         """The place of this incarnation among the joins of its name, if a row that is here says that it has one.
 

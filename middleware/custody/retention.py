@@ -82,7 +82,7 @@ class Retention:
         while self._marks[0][0] <= ledger.now - ledger.settings.spool_behind_time:
             self._old = self._marks.popleft()[1]
         for record in ledger.all_records():
-            if record.state == "open" and ledger.replaced(record.mh):
+            if record.state == "open" and ledger.outlived(record):
                 self.expiry.end_replaced(record.mh[0])
             elif self._overdue(record):
                 if record.join:
@@ -161,7 +161,7 @@ class Retention:
         """
         if record.state != "tomb" or (record.link and not record.exp_acked):
             return False
-        ended = self.ledger.replaced(record.mh) or self.ledger.gone(record.mh[0])
+        ended = self.ledger.outlived(record) or self.ledger.gone(record.mh[0])
         pair = record.link or record.moved_to is not None
         return ended or self._away_too_long(record, PAIR_TIMES if pair else 2)
 

@@ -128,7 +128,7 @@ class Operators:
             return
         self._sim.ended[slot] = heir
         for other in self._sim.stations.values():
-            if other.slot != slot and not other.ended:
+            if other.slot not in self._sim.ended and not other.ended:  # who hears of this hears of its own end too
                 delay = self._rng.randint(0, self._spread_max)
                 self._sim.world.after(delay, other.order, "close_station", slot, heir)
         self._sim.publish()
