@@ -49,7 +49,7 @@ class Admission:
 
     # ---- a station is final ----
 
-    def lost(self, slot: int) -> None:
+    def _lost(self, slot: int) -> None:
         """R3: what was promised to the lost station is open again, what came from it is nobody's but everybody's."""
         ledger = self.ledger
         for record in ledger.all_records():
@@ -248,9 +248,14 @@ class Admission:
             ledger.ask(station, Noted(mh, e))
 
     def settle(self) -> None:
-        """A station has ended: those that are left may all have noted already whose custody is here."""
+        """A station has ended. Its heir may hold records that a lost one was to have, or had; and of those that have to
+        note whose custody is here none may be left.
+        """
         ledger = self.ledger
-        if ledger.view.lost:
+        lost = [slot for slot in ledger.view.final if not ledger.view.heir_of(slot)]
+        for slot in lost:
+            self._lost(slot)
+        if lost:
             self._unbound |= {
                 r.mh for r in ledger.all_records() if r.mh[1] and not r.join and ledger.bound(r.mh) is None
             }

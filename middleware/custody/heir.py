@@ -306,10 +306,11 @@ class Heir:
             writes += ledger.spool_add(record, owed)
             record.base = raised(record.base, ledger.vector())
             record.t_vector, record.t_position = ledger.vector(), ledger.table.last_position
-        if record.moved_to is not None and record.moved_to[0] in ledger.view.final:
-            record.moved_to = (ledger.view.heir_of(record.moved_to[0]), record.moved_to[1])
-        if record.prev in ledger.view.final:
-            record.prev = ledger.view.heir_of(record.prev or 0) or EVERYWHERE
+        heir_of = ledger.view.heir_of  # of a lost one: as it stands, `Admission.lost` follows
+        if record.moved_to is not None:
+            record.moved_to = (heir_of(record.moved_to[0]) or record.moved_to[0], record.moved_to[1])
+        if record.prev is not None:
+            record.prev = heir_of(record.prev) or record.prev
         record.away_from, record.away_since = ledger.now, record.away_since or ledger.wall
         ledger.add(record)
         ledger.causal.depend(record.sdep)

@@ -111,8 +111,8 @@ class View:
         return {slot: self.closed[slot][1] for slot in self.final if slot not in self.dropped}
 
     def heir_of(self, slot: int) -> int:
-        """The station that answers for the hosts of `slot` now; 0: it is lost, or not settled yet."""
+        """The station that answers for the hosts of `slot`, or is to when its own end is settled; 0: it is lost."""
         for _ in self.final:
             ending = self.final.get(slot)
             slot = slot if ending is None else ending.heir
-        return 0 if slot in self.closed else slot
+        return 0 if slot in self.final else slot

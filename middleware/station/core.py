@@ -112,8 +112,8 @@ class StationCore:
             self.asking.schedule(record)
         if self.newcomer is not None:
             return
-        for slot, ending in ledger.view.final.items():
-            self._ended(slot, ending.heir)  # a crash may have cut it short
+        for slot in ledger.view.final:
+            self._ended(slot)  # a crash may have cut it short
         for slot in ledger.fifo.origins:
             self._deliver(slot)
 
@@ -271,7 +271,7 @@ class StationCore:
         if len(ledger.view.members) > 1:
             for slot in group.advance():
                 ending = ledger.view.final[slot]
-                self._ended(slot, ending.heir)
+                self._ended(slot)
                 ledger.notice("warning", "station-ended", slot=slot, heir=ending.heir, cut=ending.cut)
             group.give_up()
             for origin in group.take_deliverable():
@@ -282,13 +282,12 @@ class StationCore:
             for frame in frames:
                 self._receive_group(ledger.own, frame)
 
-    def _ended(self, slot: int, heir: int) -> None:
+    def _ended(self, slot: int) -> None:
         """What the end of a station changes for hosts here."""
-        if heir:
-            self.heir.take_place(slot, self.ledger.view.heir_of(slot) or heir)
+        if heir := self.ledger.view.heir_of(slot):
+            self.heir.take_place(slot, heir)
         else:
             self.heir.forget(slot)
-            self.admission.lost(slot)
         self.admission.settle()
         self.sessions.call_again(slot)
 
