@@ -84,6 +84,7 @@ class Expiry:
                 entry = HostEntry(row.host, 0, (0, 0, 0), False)
             case Kind.BIND | Kind.JOIN:
                 entry, _ = ledger.bind_row(row)
+                ledger.raise_join_order(row.number)
             case Kind.LEAVE:
                 entry = replace(ledger.hosts.get(row.host) or HostEntry(row.host, 0, (0, 0, 0), False), gone=True)
             case _:

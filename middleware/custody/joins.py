@@ -70,9 +70,7 @@ class Joins:
 
         One that another station still guards does not count: ending it frees that guard, and R here is ahead of it.
         """
-        entry = self._sessions.ledger.hosts.get(mh[0])
-        newer = entry.incarnation if entry is not None and entry.stamp[0] > order else mh[1]
-        others = [r for r in self._sessions.ledger.of_host(mh[0]) if r.mh[1] not in (mh[1], newer)]
+        others = [r for r in self._sessions.ledger.of_host(mh[0]) if r.mh[1] != mh[1] and r.order < order]
         records = [r for r in others if r.live and not r.gap and (r.ready or not r.link)]
         return max(records, key=lambda record: (record.channel is not None, record.away_since), default=None)
 

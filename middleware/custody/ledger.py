@@ -335,8 +335,9 @@ class Ledger:
         return self._join_order
 
     def raise_join_order(self, order: int) -> None:
-        """Joins are ordered above this from now on: a retired station has ordered up to here."""
-        self._join_order = max(self._join_order, order)
+        """Joins are ordered above this from now on: another station, which may have ended, has ordered up to here."""
+        if order < HLC_LIMIT:
+            self._join_order = max(self._join_order, order)
 
     def merge_clock(self, hlc: int) -> None:
         """The hybrid clock of something delivered or handed over here; one that cannot be a clock is not followed."""

@@ -102,7 +102,7 @@ class Record:
     @property
     def order(self) -> int:
         """The place of this incarnation among the joins of its name; 0: it was the first."""
-        return int.from_bytes(dict(self.ext).get(ORDER, b"")[:8], "big")
+        return self.join or int.from_bytes(dict(self.ext).get(ORDER, b"")[:8], "big")
 
     def set_order(self, order: int) -> None:
         """The incarnation is bound with this place. The caller saves the record."""
