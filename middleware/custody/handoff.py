@@ -239,6 +239,8 @@ class Handoff:
             return
         if pending.state is None or pending.state.parts != frame.parts:
             pending.state, pending.parts = frame, {}
+            if frame.parts:  # more than one answer, perhaps: the host need not look elsewhere
+                self._say_wait(pending)
         self._arrived(pending, progress=False)
 
     def _arrived(self, pending: Pending, *, progress: bool) -> None:
@@ -361,11 +363,14 @@ class Handoff:
                 pending.retry_at = ledger.now + pending.retry_delay
                 self.sessions.request(pending)
             if pending.wait_at <= ledger.now:
-                pending.wait_at = ledger.now + settings.wait_interval
-                reason = "gathering what waited at the former station" if pending.state else "former station"
-                ledger.tell(pending.channel, Wait(reason, pending.former, pending.since))
+                self._say_wait(pending)
         dues = (min(p.retry_at, p.wait_at) for p in self.sessions.pending.values())
         self.sessions.pending_due = min(dues, default=ledger.now + settings.handoff_retry)
+
+    def _say_wait(self, pending: Pending) -> None:
+        pending.wait_at = self.ledger.now + self.ledger.settings.wait_interval
+        reason = "gathering what waited at the former station" if pending.state else "former station"
+        self.ledger.tell(pending.channel, Wait(reason, pending.former, pending.since))
 
     def peer_is_back(self, station: int) -> None:
         """The former station is heard again: ask at once."""
