@@ -1,4 +1,7 @@
-"""The command `mss-station`. Exit codes: 0 fine, 2 wrong use, 3 could not run (also `status` of a stopped station)."""
+"""The command `mss-station`. Exit codes: 0 fine, 2 wrong use, 3 could not run (also `status` of a stopped station).
+
+`run` ends with 0 when it was told to (SIGTERM), or when the orderly retirement of its station is done.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,9 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", required=True)
     setup_commands.add_parsers(commands)
 
-    running = commands.add_parser("run", help="serve until SIGTERM", epilog="example: mss-station run /var/lib/s1")
+    running = commands.add_parser(
+        "run", help="serve until SIGTERM (or retirement)", epilog="example: mss-station run /var/lib/s1"
+    )
     running.add_argument("dir", type=Path, metavar="DIR")
     running.add_argument("--alone", action="store_true", help="take messages although no peer has answered yet")
     running.add_argument(

@@ -1,15 +1,16 @@
 """What the configuration says of stations goes to the core; what the core has settled of them goes back.
 
 The configuration says who is being retired, has been retired, or is lost; the core is told all of it at every start and
-at every change, and takes what is news to it. A station that is being retired alone says that it has been: when its
-core has handed over everything. It goes on until another station has answered that it knows; that it was told so is
-kept, so that a later start says it at once. Ground: docs/protocols/membership.md.
+at every change, and takes what is news to it. Only the station itself says that it has been retired: when its core has
+handed over everything. It goes on until another one answers that it knows. That it was told is kept in the store: a
+later start ends at once. Ground: docs/protocols/membership.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from roamcast.middleware.effects import GroupEffect, Halt, HandedOver, Notice, Renew, SlotGiven
 from roamcast.middleware.lan_update.errors import LanRefused
@@ -22,6 +23,8 @@ from roamcast.mss_station.schema import ACTIVE, ENDED, LOST, RETIRED, RETIRING, 
 from roamcast.mss_station.server import Server
 from roamcast.mss_station.tally import Tally
 from roamcast.transport.station_files import StationCard
+
+OBSTACLES_SHOWN: Final = 100
 
 
 class GroupPort:
@@ -206,7 +209,7 @@ class GroupPort:
             "retiring": {
                 "heir": self._name(view.retiring),
                 "handing": view.handing,
-                "obstacles": core.heir.obstacles(),
+                "obstacles": _shortened(core.heir.obstacles()),
             }
             if view.retiring
             else None,
@@ -233,3 +236,8 @@ class GroupPort:
             "released": slot in view.released,
             "guarded": slot not in view.dropped,
         }
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    more = len(lines) - OBSTACLES_SHOWN
+    return [*lines[:OBSTACLES_SHOWN], f"{more} more"] if more > 0 else lines

@@ -96,9 +96,9 @@ class PeerPort:
 
     def dismiss(self, slot: int, station: str) -> None:
         """Tell a station whose membership has ended so on its own connection: it need not ask."""
-        channel, over = self._channels.pop(slot, None), self._retired(station)
-        if channel is not None and over is not None:
-            self._answer(channel, Refusal(RETIRED, over))
+        over = self._retired(station)
+        if over is not None and slot in self._channels:
+            self._answer(self._channels.pop(slot), Refusal(RETIRED, over))
 
     # ---- in ----
 

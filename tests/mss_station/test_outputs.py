@@ -66,10 +66,13 @@ class Bench:
         peers.drain_dealer(2, 0, 0, lambda slot, frame: None)
         hosts = HostPort(router, Settings(), self.tally, {}.get, lambda name, until: None)
         self.hosts = hosts
+        self.reads: list[int] = []
         self.asked: list[GroupEffect] = []
-        self.outputs = Outputs(
-            hosts, peers, self.tally, KillPoint(), lambda slot, n: self.stored.get((slot, n)), self.asked.append
-        )
+        self.outputs = Outputs(hosts, peers, self.tally, KillPoint(), self.load, self.asked.append)
+
+    def load(self, slot: int, n: int) -> bytes | None:
+        self.reads.append(n)
+        return self.stored.get((slot, n))
 
     def perform(self, *effects: Any) -> None:
         self.outputs.perform(effects, False)
@@ -161,3 +164,11 @@ def test_what_the_core_asks_for_in_matters_of_the_group_is_passed_on(bench: Benc
     asked = [Renew(), SlotGiven("s3", 77, 3), HandedOver(2), Halt("over")]
     bench.perform(*asked)
     assert bench.asked == asked
+
+
+def test_a_message_that_many_spools_wait_for_is_read_once_in_a_tick(bench: Bench) -> None:
+    parts = [AdoptPart((1, host, 2), 0, 1, ((-1, SpoolItem(1, 1, None, len(item(1)))),)) for host in range(5)]
+    bench.perform(*(SendPeer(2, part) for part in parts))
+    assert (len(bench.dealer.sent), bench.reads) == (5, [1])
+    bench.perform(SendPeer(2, parts[0]))
+    assert bench.reads == [1, 1]

@@ -36,7 +36,7 @@ class Port:
         me = Identity("g", "s1", 1, 101, 7, 1)
         links = Links(me, [Member(2, "s2", 102)], {}, lambda slot: 0, False)
         slots = {"s2": 2}
-        over = {"s9": "the group has retired s9"}
+        over = self.over = {"s9": "the group has retired s9"}
         self.joins: list[tuple[bytes, str, Join]] = []
         self.port = PeerPort(
             router,
@@ -175,6 +175,17 @@ def test_a_retired_station_is_told_so_and_counts_no_more(port: Port) -> None:
     port.arrive(FRAME, user="station:s9")
     assert port.drain() == []
     assert port.answers() == [Refusal("retired", "the group has retired s9"), NoLink()]
+
+
+def test_a_linked_station_that_is_retired_is_told_at_once_and_once(port: Port) -> None:
+    port.arrive(their_link())
+    port.drain()
+    port.port.dismiss(2, "s2")
+    assert len(port.answers()) == 1, "it is a member"
+    port.over["s2"] = "the group has retired s2"
+    port.port.dismiss(2, "s2")
+    port.port.dismiss(2, "s2")
+    assert port.answers()[1:] == [Refusal("retired", "the group has retired s2")]
 
 
 def test_being_told_that_the_group_has_retired_this_station_is_the_end(port: Port) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from roamcast.middleware.lan_update.records import Entry, PutEntry, PutHistory
 from roamcast.middleware.membership.view import View
-from roamcast.middleware.writes import PutView
+from roamcast.middleware.writes import PutReservation, PutView
 from roamcast.mss_station import schema
 from roamcast.mss_station.cli import main
 from roamcast.mss_station.errors import RetirementDone, StationRetired
@@ -213,6 +213,14 @@ def test_an_end_is_said_again_over_a_record_whose_author_had_not_heard_of_it(
     group.start("s2")
     until(lambda: record(group, "s2", "s3").state == record(group, "s1", "s3").state == "lost")
     assert record(group, "s1", "s3").hosts == "tcp://127.0.0.1:1"
+
+
+def test_a_slot_is_not_closed_for_the_sake_of_a_station_that_never_had_it(make_group: MakeGroup, until: Until) -> None:
+    group = make_group(3)
+    write(group, "s1", PutReservation(3, record(group, "s1", "s3").generation + 1))
+    (first,) = start(group, until, "s1")
+    assert retire(group, "s1", "s3", "--lost") == retire(group, "s1", "s2", "--lost") == 0
+    until(lambda: [end["id"] for end in first.status()["group"]["ended"]] == ["s2"])
 
 
 # ---- heirs ----
