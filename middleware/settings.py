@@ -55,8 +55,8 @@ class Settings:
     """Token bucket of HELLOs per host: one token per interval ..."""
     attach_burst: int = 20
     """... up to this many."""
-    takeovers_max: int = 12
-    """Attachments of a host within a minute that end another open one: its identity is suspended for a minute."""
+    takeovers_max: int = 5
+    """Times within a minute that an attached host loses its name to a newer incarnation: suspended for one then."""
     silence_slack: int = 10 * SECOND
     """A channel silent for twice its ping interval plus this is hung up."""
     clock_settle: int = 3_600 * SECOND

@@ -12,6 +12,7 @@ from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
+from roamcast.middleware.custody.takeovers import Takeovers
 from roamcast.middleware.host_frames import Refused, Replaced
 from roamcast.middleware.rows import Kind, Row
 from roamcast.middleware.station_frames import Accept, Expire
@@ -27,6 +28,7 @@ class Expiry:
         self.gate = gate
         self.downlink = downlink
         self.asking = asking
+        self.takeovers = Takeovers(ledger)
 
     def expire(self, record: Record) -> None:
         """Custody of an absent host ends: nothing is kept for it, it will be told that messages were missed."""
@@ -113,9 +115,12 @@ class Expiry:
 
     def name_replaced(self, record: Record) -> None:
         """Tell the operator; an attached device that loses its name to another one is a clone or its original."""
-        level = "alarm" if record.channel is not None else "warning"
+        attached = record.channel is not None
         name = self.ledger.name_of(record.mh[0])
+        level = "alarm" if attached else "warning"
         self.ledger.notice(level, "host-replaced", host=name, incarnation=record.mh[1] & 0xFFFF)
+        if attached:
+            self.takeovers.count(record.mh[0])
 
     def revoke(self, number: int) -> None:
         """The operator ends a host: channels closed, records become tombs."""

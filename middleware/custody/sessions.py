@@ -16,7 +16,6 @@ from roamcast.middleware.custody.joins import Joins
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import LOST, Record
 from roamcast.middleware.custody.stream import passed, settled, statement
-from roamcast.middleware.custody.takeovers import Takeovers
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import (
     JOINED_AT,
@@ -74,8 +73,7 @@ class Sessions:
         self.ask_host: Callable[[Pending], None]
         self.opened: Callable[[Record], None]
         """Both belong to `Admission`, which is made after this."""
-        self.takeovers = Takeovers(ledger)
-        """Per host number: (since when, how many sessions were ended by a newer attachment)."""
+        self.takeovers = expiry.takeovers
         self.held: dict[Channel, tuple[int, Hello, int]] = {}
         """HELLOs that need a new number while none may be given: (host, frame, next WAIT)."""
 
@@ -340,8 +338,6 @@ class Sessions:
         """Another attachment takes over: the old channel is told and dropped."""
         channel = record.channel
         if channel is not None:
-            if e:
-                self.takeovers.count(record.mh[0])
             self.forget(channel)
             self.ledger.unbind(record)
             self.ledger.tell(channel, Replaced(e and record.sess))

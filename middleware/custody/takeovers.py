@@ -1,8 +1,9 @@
-"""Two devices that hold one identity end each other's attachments for ever: that is noticed, told, and slowed down.
+"""Two devices with one identity, each of which ends the other and comes again: that is noticed, told, and slowed down.
 
-A device that moves ends its own former attachment now and then, where its station has not seen the link go. Many within
-a minute mean a second device with a copy of the state (security.md, 'a cloned agent state'; field case BL-18): the
-identity is suspended for a while, its HELLOs are answered WAIT with the reason, its custody stays where it is.
+A device that moves, however often, ends its own sessions and says so (HELLO names the last one). Two devices do not
+know of each other's: the one that comes second is a new incarnation, and the first, which is attached, loses its name.
+Several times within a minute, and the identity is suspended for a while: its HELLOs are answered WAIT with the reason,
+its custody stays where it is. Source: security.md, 'a cloned agent state'; field case BL-18.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ SPAN = 60 * SECOND
 
 
 class Takeovers:
-    """Counts, per host, attachments that ended another one here."""
+    """Counts, per host, devices that lost their name here while they were attached."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -26,7 +27,7 @@ class Takeovers:
         """Host -> until when."""
 
     def count(self, number: int) -> None:
-        """A newer attachment has ended one that was open; one too many suspends the identity."""
+        """A newer incarnation has ended one that was attached; one too many suspends the identity."""
         ledger = self.ledger
         since, count = self._counts.get(number, (ledger.now, 0))
         since, count = (since, count + 1) if ledger.now - since < SPAN else (ledger.now, 1)

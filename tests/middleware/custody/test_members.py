@@ -6,7 +6,7 @@ import pytest
 
 from roamcast.middleware.custody.joins import JOINS_MAX
 from roamcast.middleware.effects import Persist
-from roamcast.middleware.host_frames import Leave, Left, Msg, NoSession, Refused, Replaced, Reset, Welcome
+from roamcast.middleware.host_frames import Leave, Left, Msg, NoSession, Refused, Replaced, Reset, Wait, Welcome
 from roamcast.middleware.rows import Kind
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import Cancel, DataBatch, HandoffNack, HandoffReq
@@ -193,7 +193,7 @@ def test_a_late_confirmation_is_told_of_a_gap_again(trio):
 
 def test_tentative_joins_of_a_name_are_few(trio):
     """Nobody fills the books with incarnations; the last one called is among those kept."""
-    net, a, _ = trio(takeovers_max=100)
+    net, a, _ = trio()
     for _ in range(20):
         a.renew()
         a.attach(2)
@@ -215,6 +215,29 @@ def test_an_abandoned_join_goes_when_its_name_joins_elsewhere(trio):
     net.deliver()
     assert not net.records(2, a)
     assert newest(net, a) == [a.incarnation] * 3
+
+
+def test_devices_that_take_turns_with_one_identity_are_slowed_down(trio):
+    """Each is a new incarnation that ends the other, attached one (BL-18); after a minute they may go on."""
+    net, a, w = trio()
+    for _ in range(net.cores[1].ledger.settings.takeovers_max):
+        a.renew()
+        a.attach(1)
+        a.ack()
+        net.run(SECOND)
+    assert "identity-suspended" in net.rejected()
+    a.renew()
+    assert isinstance(a.hello(1)[-1], Wait) and isinstance(w.attach(1), Welcome)
+    net.run(60 * SECOND)
+    assert isinstance(a.attach(1), Welcome)
+
+
+def test_a_device_that_changes_its_network_often_is_served(trio):
+    net, a, _ = trio()
+    for _ in range(50):
+        a.attach(1)
+        a.ack()
+    assert isinstance(a.attach(1), Welcome)
 
 
 @pytest.mark.parametrize(("mutants", "right"), [((), True), (("join_by_clock",), False)])
