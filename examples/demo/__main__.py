@@ -72,6 +72,7 @@ def main(arguments: list[str]) -> int:
             print(f"stores, keys and logs are in {home}", file=sys.stderr)
         else:
             shutil.rmtree(home, ignore_errors=True)
+        interrupts.ignore()
 
 
 if __name__ == "__main__":

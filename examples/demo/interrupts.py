@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 _caught: list[int] = []
-"""The signal that came, if any."""
+"""The signals that came."""
 
 _shields: list[None] = []
 """One for each `shielded` block that runs now."""
@@ -22,6 +22,12 @@ def catch() -> None:
     _caught.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _take)
+
+
+def ignore() -> None:
+    """All is ended: a signal that comes now must not change the exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def check() -> None:
@@ -42,8 +48,6 @@ def shielded() -> Iterator[None]:
 
 
 def _take(number: int, _frame: FrameType | None) -> None:
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)
     _caught.append(number)
-    if not _shields:
+    if len(_caught) == 1 and not _shields:
         check()

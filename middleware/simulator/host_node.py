@@ -196,11 +196,12 @@ class HostNode:
         if connection is self.connection:
             self.act(lambda core: core.receive(frame))
 
-    def _later(self, action: Callable[[], None]) -> None:
-        """Now, or at the end of a freeze."""
+    def _later(self, action: Callable[[], None], life: int | None = None) -> None:
+        """Now, or at the end of a freeze; what waits dies with the process."""
+        life = self.life if life is None else life
         if self.frozen_until > self._world.now:
-            self._world.at(self.frozen_until, self._later, action)
-        else:
+            self._world.at(self.frozen_until, self._later, action, life)
+        elif life == self.life:
             action()
 
     # ---- application ----

@@ -2,7 +2,9 @@
 
 Real sockets on loopback with CURVE, real SQLite stores, real processes. Rounds of the station and of the baseline go in
 turn, and the best of each counts, for other work on the machine makes single figures worthless: read the ratios.
-Exit codes: 0 done; 1 the bytes of header depend on the number of hosts, or a message was lost; 3 it could not be run.
+``--lan`` measures the replicated configuration instead, partly in virtual time, and the setting `copies`.
+Exit codes: 0 done; 1 the bytes of header depend on the number of hosts, a message was lost, or stations do not come to
+hold the same; 3 it could not be run.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import zmq
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
-from bench import fan_out, headers, latency, tables
+from bench import fan_out, headers, lan, lan_tables, latency, tables
 from bench.child import ChildFailed, Json
 from bench.plan import Plan, default_plan, quick_plan
 from demo.cluster import CommandFailed
@@ -41,11 +43,16 @@ def options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="dev.py bench",
         description="CPU, latency, handoff time, memory and header bytes of stations, beside bare pyzmq in the same "
-        "run. Exit code 1: the bytes of header depend on the number of hosts, or a handoff lost something; 3: it "
-        "could not be run.",
+        "run. Exit code 1: the bytes of header depend on the number of hosts, a handoff lost something, or stations "
+        "do not come to hold the same; 3: it could not be run.",
     )
     parser.add_argument("--quick", action="store_true", help="about a minute: fewer and shorter rounds")
     parser.add_argument("--hosts", default="100,1000", help="fan-outs to measure, with commas (default %(default)s)")
+    parser.add_argument(
+        "--lan",
+        action="store_true",
+        help="instead: one recovery and one change of the configuration, and what the setting copies costs",
+    )
     parser.add_argument("--json", type=Path, default=Path("bench.json"), metavar="FILE", help="default %(default)s")
     given = parser.parse_args(arguments)
     try:
@@ -89,8 +96,13 @@ def measure(home: Path, plan: Plan) -> Json:
     }
 
 
+def measure_lan(home: Path, plan: Plan) -> Json:
+    """The sections of --lan."""
+    return {"machine": machine(), "lan": lan.measure(home, plan), "copies": latency.copies(home, plan)}
+
+
 def report(found: Json) -> str:
-    """All tables."""
+    """All tables of `measure`."""
     agents = found["agents"]
     return "\n".join(
         [
@@ -119,10 +131,10 @@ def main(arguments: list[str]) -> int:
     plan.say(load_line("before"))
     home = Path(tempfile.mkdtemp(prefix="roamcast-bench-"))
     try:
-        found = measure(home, plan)
-    except (ChildFailed, CommandFailed, TookTooLong) as error:
+        found = (measure_lan if given.lan else measure)(home, plan)
+    except (ChildFailed, CommandFailed, TookTooLong, lan.NotEqual) as error:
         print(f"bench: {error}\nbench: what the processes said is in {home}", file=sys.stderr)
-        return 3
+        return 1 if isinstance(error, lan.NotEqual) else 3
     except BaseException:  # interrupted
         shutil.rmtree(home)
         raise
@@ -132,13 +144,17 @@ def main(arguments: list[str]) -> int:
     about = found["machine"]
     print(
         f"Python {about['python']}, pyzmq {about['pyzmq']}, libzmq {about['libzmq']}, {about['system']}\n"
-        f"{load_line('after')}\n\n{report(found)}\nall figures: {given.json}"
+        f"{load_line('after')}\n\n{(lan_tables.report if given.lan else report)(found)}\nall figures: {given.json}"
     )
+    return 0 if given.lan or is_good(found) else 1
+
+
+def is_good(found: Json) -> bool:
+    """Whether nothing was lost, and the bytes of header do not depend on the number of hosts."""
     moved = found["agents"]["handoff"]
-    good = tables.headers_are_equal(found["headers"]) and not any(
+    return tables.headers_are_equal(found["headers"]) and not any(
         moved[fault] for fault in ("lost", "doubled", "disordered")
     )
-    return 0 if good else 1
 
 
 if __name__ == "__main__":

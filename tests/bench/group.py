@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.child import Child, Json
-from demo.cluster import GROUP, Cluster
+from demo.cluster import GROUP, READY_S_MAX, Cluster, CommandFailed, Station
 
 from roamcast.middleware.effects import Persist
 from roamcast.middleware.lan_update.effects import LanPersist
+from roamcast.mss_station.asking import look
 from roamcast.mss_station.clock import Clock
+from roamcast.mss_station.control import ask
+from roamcast.mss_station.group_settings import Plain
 from roamcast.mss_station.lan_port import make_node
 from roamcast.mss_station.lock import DirectoryLock
 from roamcast.mss_station.opening import make_core, open_store
@@ -113,6 +117,26 @@ class StationGroup:
         ]
         return _fleet(self.home, "station", places)
 
+    def wait_linked(self) -> None:
+        """Wait until every station has a link to every other one. Raises CommandFailed when they do not in time."""
+        self._wait_all(_is_linked)
+
+    def config_set(self, key: str, text: str) -> None:
+        """What `config set` does at the first station, without a process for it; it is durable there."""
+        ask(self._cluster.stations[0].directory, {"command": "config set", "key": key, "text": text})
+
+    def wait_setting(self, name: str, value: Plain) -> None:
+        """Wait until this setting holds at every station. Raises CommandFailed when it does not in time."""
+        self._wait_all(lambda station: look(station.directory)[2].value(name) == value)
+
+    def _wait_all(self, is_done: Callable[[Station], bool]) -> None:
+        end = time.monotonic() + READY_S_MAX
+        for station in self._cluster.stations:
+            while not is_done(station):
+                if time.monotonic() > end:
+                    raise CommandFailed(f"{station.id} does not come together with the others: {station.status()}")
+                time.sleep(0.05)
+
     def usage(self) -> list[Json]:
         """What each station used so far."""
         return [station.ask("usage") for station in self.stations]
@@ -154,6 +178,11 @@ class RelayGroup:
         """End the relays."""
         for relay in self.stations:
             relay.close()
+
+
+def _is_linked(station: Station) -> bool:
+    status = station.status()
+    return status is not None and all(link["linked"] for link in status["links"])
 
 
 def _place(seat: Seat, endpoint: str, key: str | None, keys: CurveKeys) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from bench.plan import Plan
 
 RATE = 100.0
 """Messages a second: moderate."""
+
+COPIES = {"copies = 1": 1, "copies = 2": 2}
+COPIES_RATES = (100.0, 20.0)
+"""Messages a second above and below one in `claims_tick`, for `copies`."""
 
 BODY_BYTES = 128
 HOSTS = 20
@@ -30,38 +35,62 @@ def paths(home: Path, plan: Plan) -> Json:
         each; and the commits of both stations, ms.
     """
     with ExitStack() as stack:
-        groups: dict[str, StationGroup | RelayGroup] = {}
-        fleets: dict[str, Child] = {}
+        pairs: dict[str, Pair] = {}
         for name in (FULL, NORMAL, BARE):
             plan.say(f"latency: starting two stations, {name}")
             where = home / f"latency-{name}"
             if name == BARE:
-                groups[name] = RelayGroup(where, 2, seats(HOSTS, 2))
+                pairs[name] = Pair(stack, RelayGroup(where, 2, seats(HOSTS, 2)))
             else:
-                groups[name] = StationGroup(where, 2, seats(HOSTS, 2), durability=DURABILITY[name])
-            stack.callback(groups[name].close)
-            fleets[name] = groups[name].fleet()
-            stack.callback(fleets[name].close)
-            fleets[name].ask("attach")
-        told: dict[str, list[Json]] = {name: [] for name in groups}
-        for i in range(plan.repeats + 1):
-            plan.say(f"latency: rounds of {', '.join(groups)}, " + (f"{i} of {plan.repeats}" if i else "to warm up"))
-            for name, fleet in fleets.items():
-                found = _round(fleet, groups[name], plan.latency_s if i else 0.5)
-                if i:
-                    told[name].append(found)
-        return {name: _best(rounds) for name, rounds in told.items()}
+                pairs[name] = Pair(stack, StationGroup(where, 2, seats(HOSTS, 2), durability=DURABILITY[name]))
+        return _in_turn(pairs, plan, RATE)
 
 
-def _round(fleet: Child, group: StationGroup | RelayGroup, seconds: float) -> Json:
-    stations = group.stations if isinstance(group, StationGroup) else []
-    for station in stations:
+def copies(home: Path, plan: Plan) -> Json:
+    """The same with the setting `copies` 1 and 2, durability FULL, at each of COPIES_RATES."""
+    with ExitStack() as stack:
+        pairs: dict[str, Pair] = {}
+        for name, count in COPIES.items():
+            plan.say(f"latency: starting two stations, {name}")
+            group = StationGroup(home / f"copies-{count}", 2, seats(HOSTS, 2))
+            pairs[name] = Pair(stack, group)
+            group.wait_linked()
+            group.config_set("settings/copies", str(count))
+            group.wait_setting("copies", count)
+        return {f"{rate:g}": _in_turn(pairs, plan, rate) for rate in COPIES_RATES}
+
+
+class Pair:
+    """Two stations or relays with their hosts attached."""
+
+    def __init__(self, stack: ExitStack, group: StationGroup | RelayGroup) -> None:
+        stack.callback(group.close)
+        self.stations = group.stations if isinstance(group, StationGroup) else []
+        self.fleet = group.fleet()
+        stack.callback(self.fleet.close)
+        self.fleet.ask("attach")
+
+
+def _in_turn(pairs: Mapping[str, Pair], plan: Plan, rate: float) -> Json:
+    """Rounds of `rate` messages a second, of each pair in turn: the best of each."""
+    told: dict[str, list[Json]] = {name: [] for name in pairs}
+    for i in range(plan.repeats + 1):
+        plan.say(f"latency: rounds of {', '.join(pairs)}, " + (f"{i} of {plan.repeats}" if i else "to warm up"))
+        for name, pair in pairs.items():
+            found = _round(pair, plan.latency_s if i else 0.5, rate)
+            if i:
+                told[name].append(found)
+    return {name: _best(rounds) for name, rounds in told.items()}
+
+
+def _round(pair: Pair, seconds: float, rate: float) -> Json:
+    for station in pair.stations:
         station.ask("commits")
-    told = fleet.ask("round", seconds=seconds, body_bytes=BODY_BYTES, rate=RATE, on_the_way=50, sample=1)
+    told = pair.fleet.ask("round", seconds=seconds, body_bytes=BODY_BYTES, rate=rate, on_the_way=50, sample=1)
     return {
         "one": _percentiles(told["latencies_us"]["1"]),
         "two": _percentiles(told["latencies_us"]["2"]),
-        "commits": [station.ask("commits") for station in stations],
+        "commits": [station.ask("commits") for station in pair.stations],
     }
 
 

@@ -20,6 +20,8 @@ class Plan:
     moves: int
     headers_at: tuple[int, ...]
     """Numbers of hosts at which the bytes of header must be equal."""
+    lan_changes: int
+    """Changes of the configuration whose spread is measured."""
     began: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
@@ -29,9 +31,9 @@ class Plan:
 
 def default_plan(hosts: tuple[int, ...]) -> Plan:
     """Some four minutes on two cores."""
-    return Plan(hosts, repeats=3, round_s=2.0, latency_s=3.0, moves=160, headers_at=(10, 1_000))
+    return Plan(hosts, repeats=3, round_s=2.0, latency_s=3.0, moves=160, headers_at=(10, 1_000), lan_changes=20)
 
 
 def quick_plan(hosts: tuple[int, ...]) -> Plan:
     """About a minute."""
-    return Plan(hosts, repeats=1, round_s=1.0, latency_s=1.5, moves=32, headers_at=(10, 1_000))
+    return Plan(hosts, repeats=1, round_s=1.0, latency_s=1.5, moves=32, headers_at=(10, 1_000), lan_changes=5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 from bench.child import Json
@@ -103,7 +104,9 @@ class Split:
 class PeerFrames:
     """Count and bytes of the frames that a station encodes for its peers, by kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, sender: ModuleType = outputs) -> None:
+        """sender: the module that encodes them."""
+        self._sender = sender
         self._counted: dict[str, list[int]] = {}
         self._counting = False
 
@@ -111,7 +114,7 @@ class PeerFrames:
         """{kind: [frames, bytes]} since the last call."""
         if not self._counting:
             self._counting = True
-            original = getattr(outputs, ENCODE_PEER)
+            original = getattr(self._sender, ENCODE_PEER)
 
             def counted(frame: Any) -> bytes:
                 data: bytes = original(frame)
@@ -120,6 +123,6 @@ class PeerFrames:
                 entry[1] += len(data)
                 return data
 
-            setattr(outputs, ENCODE_PEER, counted)
+            setattr(self._sender, ENCODE_PEER, counted)
         told, self._counted = self._counted, {}
         return dict(told)

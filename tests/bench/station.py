@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from bench.child import Json, percentile, serve_beside, usage
+from bench.lan_meter import LanMeter
 from bench.split import PeerFrames, Split
 
 from roamcast.mss_station import Station
@@ -70,6 +71,7 @@ def main(arguments: list[str]) -> None:
             "split": meter.split,
             "profile": meter.profile,
             "peer_frames": meter.peer_frames,
+            "lan": LanMeter(station._tally).take,
         }
         serve_beside(handlers, station.stop)
         station.run()

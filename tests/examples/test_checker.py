@@ -172,6 +172,16 @@ def test_message_in_doubt_is_owed_by_all_or_by_none() -> None:
     assert seen.lost == 1
 
 
+def test_what_a_lost_station_took_along_is_owed_to_nobody_once_the_sender_was_told() -> None:
+    """Hosts of that station may have got it."""
+    script = "A start\nB start\nC start\nA call x\nA sent x\nA receipt x stored\nA given x\nA acked x\n"
+    verdict = run(script)
+    assert (verdict.lost, verdict.gone) == (2, 0)
+    verdict = run(script + "A receipt x lost\n")
+    assert (verdict.lost, verdict.gone, verdict.not_owed, verdict.good) == (0, 2, 0, True)
+    assert "gone with a station and told 2" in verdict.line()
+
+
 def test_not_owed_is_found() -> None:
     wrong = run("A sent m B\nB given m\nB acked m\nC given m\nC acked m\n")
     assert wrong.not_owed == 1 and not wrong.good

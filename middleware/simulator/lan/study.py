@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from roamcast.middleware.simulator.lan.keys_run import run_keys
 from roamcast.middleware.simulator.lan.single_item_options import SingleItemOptions
 from roamcast.middleware.simulator.lan.single_item_run import run_single_item
 from roamcast.middleware.simulator.lan.svg import line_chart
@@ -45,10 +46,22 @@ def _single_item(slow: bool, seed: int, share: float) -> bool:
     return run_single_item(seed, overrides).rule == "late"
 
 
+def _many_keys(slow: bool, seed: int, share: float) -> bool:
+    """A chain without crashes: few keys, all of which fit into one packet, and some updates."""
+    overrides = {
+        "story": "plain", "kind": "chain", "share": share, "slow": slow, "days": 3, "updates": 4, "entries_max": 100,
+        "kept_max": 10_000, "purges": False, "crashes": 0, "crash_per_effect": 0.0,
+    }  # fmt: skip
+    return run_keys(seed, overrides=overrides).rule == "K3"
+
+
 CURVES = (
     Curve("single item, mixed latencies", partial(_single_item, False)),
     Curve("single item, every send takes Tw", partial(_single_item, True)),
+    Curve("many keys, mixed latencies", partial(_many_keys, False)),
+    Curve("many keys, every send takes Tw", partial(_many_keys, True)),
 )
+"""Each in shares of its own bound: the single item's grows with the nodes, that of many keys does not."""
 
 
 def study_windows(seeds: range, say: Say) -> Finding:

@@ -60,3 +60,18 @@ def pair(net: Any) -> Any:
         host.arrive(1)
     net.run(12 * SECOND)
     return hosts
+
+
+@pytest.fixture
+def trio(make_net: Any) -> Any:
+    """Three stations; host a at 1 where it was enrolled, writer w at 1."""
+
+    def build(**options: Any) -> Any:
+        net = make_net(1, 2, 3, **options)
+        a, w = net.enrol("a"), net.enrol("w")
+        a.arrive(1)
+        w.arrive(1)
+        net.run(2 * SECOND)
+        return net, a, w
+
+    return build

@@ -1,4 +1,4 @@
-"""Enrolment, joins of new incarnations, leaving, revocation, refused mail (one-order.md O-3; overview 6, 8)."""
+"""Enrolment, joins of new incarnations (one-order.md O-3; overview 8)."""
 
 from __future__ import annotations
 
@@ -6,32 +6,10 @@ import pytest
 
 from roamcast.middleware.custody.joins import JOINS_MAX
 from roamcast.middleware.effects import Persist
-from roamcast.middleware.host_frames import Leave, Left, Msg, NoSession, Refused, Replaced, Reset, Wait, Welcome
-from roamcast.middleware.rows import Kind
+from roamcast.middleware.host_frames import NoSession, Replaced, Reset, Wait, Welcome
 from roamcast.middleware.settings import SECOND
-from roamcast.middleware.station_frames import Cancel, DataBatch, HandoffNack, HandoffReq
+from roamcast.middleware.station_frames import DataBatch
 from roamcast.middleware.writes import PutRecord, PutRow
-
-
-@pytest.fixture
-def trio(make_net):
-    """Three stations; host a at 1 where it was enrolled, writer w at 1."""
-
-    def build(**options):
-        net = make_net(1, 2, 3, **options)
-        a, w = net.enrol("a"), net.enrol("w")
-        a.arrive(1)
-        w.arrive(1)
-        net.run(2 * SECOND)
-        return net, a, w
-
-    return build
-
-
-def write(w, body: bytes, to: str | None = None) -> None:
-    w.send(body, to)
-    w.ack()
-    w.net.deliver()
 
 
 def newest(net, host) -> list[int]:
@@ -62,7 +40,7 @@ def test_first_attach_elsewhere_binds_through_the_enrolling_station(make_net):
     net = make_net(1, 2, 3)
     w, c = net.enrol("w"), net.enrol("c")
     w.arrive(1)
-    write(w, b"before")
+    w.write(b"before")
     assert not c.attach(3).gap
     c.ack()
     net.run(2 * SECOND)
@@ -94,10 +72,10 @@ def test_binding_survives_a_crash_before_the_welcome(make_net):
 def test_join_where_the_older_one_is_held(trio):
     """What waited arrives; the gap is not told."""
     net, a, w = trio()
-    write(w, b"1")
+    w.write(b"1")
     a.ack()
     a.cut()
-    write(w, b"2")
+    w.write(b"2")
     net.run(15 * SECOND)
     a.renew()
     assert not a.attach(1).gap
@@ -114,7 +92,7 @@ def test_join_where_the_older_one_is_held(trio):
 def test_what_the_older_one_acknowledged_does_not_come_again(trio):
     """Also when no collection has written it down yet."""
     _, a, w = trio()
-    write(w, b"1")
+    w.write(b"1")
     a.ack()
     a.cut()
     a.renew()
@@ -128,16 +106,16 @@ def test_join_elsewhere(trio):
     """From now on, with a gap; where the row is delivered the older record expires."""
     net, a, w = trio()
     a.cut()
-    write(w, b"missed")
+    w.write(b"missed")
     net.run(2 * SECOND)
     a.renew()
     assert a.attach(2).gap
     a.ack()
     net.deliver()
-    write(w, b"new")
+    w.write(b"new")
     a.ack()
     assert a.got[1:] == [b"new"]
-    write(w, b"mail", "a")
+    w.write(b"mail", to="a")
     assert a.got[2:] == [b"mail"], "mail to a name is owed to its newest incarnation"
     a.ack()
     net.run(60 * SECOND)
@@ -168,7 +146,7 @@ def test_messages_between_welcome_and_confirmation(trio):
     net, a, w = trio()
     a.renew()
     a.attach(2)
-    write(w, b"between")
+    w.write(b"between")
     a.ack()
     net.deliver()
     assert a.got[1:] == [b"between"]
@@ -180,14 +158,14 @@ def test_a_late_confirmation_is_told_of_a_gap_again(trio):
     a.cut()
     a.renew()
     a.attach(2)
-    write(w, b"between")
+    w.write(b"between")
     net.run(30 * SECOND)
     assert not any(disk.rows for disk in net.disks.values())
     assert a.ack() == [NoSession()]
     net.deliver()
     assert a.attach(2).gap
     a.ack()
-    write(w, b"after")
+    w.write(b"after")
     assert a.got[-1] == b"after" and b"between" not in a.got
 
 
@@ -233,7 +211,7 @@ def test_devices_that_take_turns_with_one_identity_are_slowed_down(trio):
 
 
 def test_a_device_that_changes_its_network_often_is_served(trio):
-    net, a, _ = trio()
+    _, a, _ = trio()
     for _ in range(50):
         a.attach(1)
         a.ack()
@@ -281,129 +259,3 @@ def test_an_incarnation_without_a_record_that_is_no_new_one_is_reset(trio):
     a.arrive(2)
     net.run(5 * SECOND)
     assert a.hello(1, le=0, last=1, c=0) == [Reset(a.e)]
-
-
-# ---- leaving and revocation ----
-
-
-def test_leave_is_answered_when_it_is_durable(trio):
-    net, a, w = trio()
-    assert a.say(Leave(a.le)) == [Left()]
-    assert net.records(1, a)[0].state == "tomb"
-    net.restart(1)
-    w.arrive(1)
-    net.run(2 * SECOND)
-    assert all(disk.hosts[a.number].gone for disk in net.disks.values())
-    for slot in (1, 2, 3):
-        (word,) = a.hello(slot)
-        assert isinstance(word, Refused) and word.code == "gone"
-    write(w, b"after")
-    net.run(60 * SECOND)
-    assert not any(disk.rows or net.records(slot, a) for slot, disk in net.disks.items())
-
-
-def test_leave_ends_what_other_stations_still_hold(trio):
-    """A tentative record that nobody has cancelled."""
-    net, a, _ = trio()
-    a.misses = (Welcome, Msg)
-    a.hello(3)
-    net.deliver()
-    a.misses = ()
-    net.lose = lambda source, target, frame: isinstance(frame, Cancel)
-    a.attach(2)
-    assert [record.state for record in net.records(3, a)] == ["open"]
-    a.say(Leave(a.le))
-    net.deliver()
-    assert [record.state for record in net.records(3, a)] != ["open"]
-
-
-def test_leave_frees_the_former_station(trio):
-    net, a, _ = trio()
-    a.attach(2)
-    a.say(Leave(a.le))
-    net.run(10 * SECOND)
-    assert not net.records(1, a)
-
-
-def revoke(net, host) -> None:
-    for slot in net.slots:
-        net.tick(slot, lambda core: core.revoke(host.number))
-    net.deliver()
-
-
-def test_revoked(trio):
-    """Told, hung up, refused everywhere; nothing is kept for it."""
-    net, a, w = trio()
-    channel = a.channel
-    revoke(net, a)
-    assert a.word(Refused).code == "revoked" and channel in net.closed
-    for slot in (1, 2, 3):
-        (word,) = a.hello(slot)
-        assert isinstance(word, Refused) and word.code == "revoked"
-    write(w, b"m")
-    net.run(60 * SECOND)
-    assert not any(disk.rows or net.records(slot, a) for slot, disk in net.disks.items())
-
-
-def test_revoked_before_its_enrolment_is_heard_of(make_net):
-    """The row that arrives later makes it no member again."""
-    net = make_net(1, 2)
-    net.hold = lambda source, target, frame: isinstance(frame, DataBatch)
-    a = net.enrol("a")
-    net.tick(2, lambda core: core.revoke(a.number))
-    net.release()
-    net.run(SECOND)
-    assert net.disks[2].streams[1].delivered == 1
-    assert net.disks[2].hosts[a.number].gone
-
-
-def test_custody_of_a_revoked_host_does_not_move(trio):
-    """The other station has not heard of it yet."""
-    net, a, _ = trio()
-    net.tick(1, lambda core: core.revoke(a.number))
-    net.sent.clear()
-    a.hello(2)
-    net.deliver()
-    assert len(net.frames(HandoffReq)) == len(net.frames(HandoffNack)) == 1
-    assert not net.records(2, a)
-
-
-def test_mail_to_one_that_has_left_or_was_revoked(trio):
-    """one-order 18: refused where it enters."""
-    net, a, w = trio()
-    revoke(net, a)
-    c = net.enrol("c", 2)
-    c.arrive(2)
-    c.say(Leave(c.le))
-    net.deliver()
-    write(w, b"1", "a")
-    write(w, b"2", "c")
-    assert w.got == [b"refused", b"refused"]
-
-
-# ---- refused mail ----
-
-
-def test_refused_mail_is_answered_in_order_and_takes_its_number(trio):
-    net, a, w = trio()
-    write(w, b"1")
-    write(w, b"2", "nobody")
-    write(w, b"3")
-    assert w.got == [b"1", b"refused", b"3"] and a.got == [b"1", b"3"]
-    rows = [row for key, row in sorted(net.disks[2].rows.items()) if row.host == w.number and row.number]
-    assert [(row.number, row.kind) for row in rows] == [(1, Kind.BROADCAST), (2, Kind.REFUSED), (3, Kind.BROADCAST)]
-
-
-def test_a_refusal_waits_like_mail(trio):
-    """UACK lost, host gone: it comes from the spool, once."""
-    net, _, w = trio()
-    w.misses = (object,)
-    w.send(b"x", "nobody")
-    w.cut()
-    w.misses = ()
-    net.run(30 * SECOND)
-    assert w.attach(2).lastseq == 1
-    w.ack()
-    assert w.got == [b"refused"]
-    w.attach(2)
-    assert w.entries() == []

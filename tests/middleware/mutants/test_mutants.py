@@ -31,7 +31,7 @@ HOPS = {"hops_count": 40}
 
 FALLS: dict[str, Found] = {
     **{mutant: ("mixed", 1, 25, {}) for mutant in AT_ONCE},
-    "disk:PutHost": ("mixed", 1, 40, {}),
+    "disk:PutHost": ("mixed", 42, 4, {**CRASHES, "late_hosts": 3}),
     "disk:PutRecord:state=tomb": ("mixed", 20, 25, {}),
     "agent-disk:Welcomed": ("few", 1, 15, {}),
     "agent-late:Welcomed": ("few", 1, 15, {**KILLS, "hops_count": 60}),
@@ -43,7 +43,7 @@ FALLS: dict[str, Found] = {
     "mail_apart": ("mixed", 5, 20, {"mail": 0.6, "wired_slow": 0.2}),
     "late_data": ("few", 1, 15, {"hops_count": 60, "storm": 0.7, "cuts_count": 0}),
     "accept_early": ("mixed", 12, 15, {**HOPS, "storm": 0.3, "wired_slow": 0.2}),
-    "moved_spool": ("mixed", 10, 12, {**HOPS, "wired_slow": 0.2, "spool_grace": 10_000}),
+    "moved_spool": ("mixed", 20, 5, {**HOPS, "wired_slow": 0.2, "spool_grace": 10_000}),
     "no_probe": ("mixed", 1, 15, {**HOPS, "crashes_count": 6, "wired_loss": 0.3}),
     "claim_c_old": ("mixed", 1, 25, {**NAPS, "storm": 0.7, "radio_loss": 0.1}),
     "front_kept": ("mixed", 1, 20, {"collect_rows": 3, "spool_behind_rows": 2, "lazy": 1.0, "mail": 0.3, "burst": 0.5}),
