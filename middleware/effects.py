@@ -2,6 +2,7 @@
 
 The driver's one duty (overview section 5): a `Persist` must be durable before anything behind it in the list leaves
 the process. Group commit does that for a whole tick: first all `Persist` of the list in one transaction, then the rest.
+A `Logged` becomes durable with the next `Persist` behind it, in this tick or a later one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roamcast.middleware.delivery_log import Logged
 from roamcast.middleware.host_frames import DownFrame
 from roamcast.middleware.rows import Row, SpoolItem
 from roamcast.middleware.station_frames import PeerFrame
@@ -118,4 +120,4 @@ class Renew:
 
 
 GroupEffect = Renew | Halt | SlotGiven | HandedOver
-Effect = Persist | Deliver | SendHost | SendPeer | Broadcast | CloseChannel | Reject | Notice | GroupEffect
+Effect = Persist | Logged | Deliver | SendHost | SendPeer | Broadcast | CloseChannel | Reject | Notice | GroupEffect

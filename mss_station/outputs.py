@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from roamcast.middleware.delivery_log import Logged
 from roamcast.middleware.effects import (
     Broadcast,
     CloseChannel,
@@ -78,7 +79,7 @@ class Outputs:
             StoreDamaged: an item is not the one that was stored; the process must end.
             StoreNotCommitted: an item cannot be read now.
         """
-        sends = [effect for effect in effects if type(effect) is not Persist]
+        sends = [effect for effect in effects if type(effect) is not Persist and type(effect) is not Logged]
         self._items_read.clear()
         for i, effect in enumerate(sends):
             if persisted and i == (len(sends) + 1) // 2:

@@ -13,6 +13,7 @@ from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.takeovers import Takeovers
+from roamcast.middleware.delivery_log import EXPIRED, LEFT, MEMBER
 from roamcast.middleware.host_frames import Refused, Replaced
 from roamcast.middleware.rows import Kind, Row
 from roamcast.middleware.station_frames import Accept, Expire
@@ -40,6 +41,7 @@ class Expiry:
         self._silence(record)
         self._entomb(record)
         writes = ledger.spool_trim(record, ledger.table.last_position)
+        ledger.log(MEMBER, *record.mh, LEFT if kind is Kind.LEAVE else EXPIRED, record.base)
         if self.gate.linked:
             ledger.write_row(kind, *record.mh, PutRecord(record.image()), *writes)
         else:
@@ -59,6 +61,7 @@ class Expiry:
         ledger = self.ledger
         self._entomb(record)
         record.base = merged(record.base, bound)
+        ledger.log(MEMBER, *record.mh, EXPIRED, record.base)
         ledger.save(record, "tombstone", *ledger.spool_trim(record, ledger.table.last_position))
         self._free_former(record)
 
@@ -129,6 +132,7 @@ class Expiry:
         entry = ledger.hosts.get(number) or HostEntry(number, 0, (0, 0, 0), False)
         if not entry.gone:
             ledger.hosts[number] = replace(entry, gone=True)
+            ledger.log(MEMBER, number, 0, LEFT, ())
             ledger.persist(PutHost(ledger.hosts[number]))
         self._end_all(number, Refused("revoked", "this host was revoked"))
 

@@ -14,6 +14,7 @@ from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.sessions import EPOCH_LEAP_MAX, Pending, Sessions
+from roamcast.middleware.delivery_log import HANDOFF
 from roamcast.middleware.effects import Reject, SendPeer
 from roamcast.middleware.host_frames import Replaced, Stale, Wait
 from roamcast.middleware.rows import MH, SpoolItem, Vector
@@ -126,6 +127,7 @@ class Handoff:
         record.ep, record.succ_ok = frame.e, False
         if record.state == "open":
             record.state = "moved"
+        ledger.log(HANDOFF, *mh, frame.e, station)
         ledger.save(record, "moved")
         self._send_state(record, station, frame)
         if former is not None and "no_cancel_push" not in ledger.mutants:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roamcast.middleware.custody.log_events import log_session
 from roamcast.middleware.custody.record import LOST, Record
 from roamcast.middleware.custody.stream import passed
 from roamcast.middleware.effects import Channel
@@ -96,6 +97,8 @@ class Joins:
                 writes += [SpoolMove(older.key, record.key), *ledger.spool_renumber(record)]
         elif not gap_told or not covers(record.base, ledger.fifo.reduce.claims[ledger.own]):
             record.base, record.gap, record.closed = ledger.vector(), True, True
+        if not record.gap:
+            log_session(ledger, record, 0, 0)
         ledger.write_row(Kind.JOIN, *record.mh, PutRecord(record.image()), *writes, number=order)
         if older is not None:
             self._sessions.expiry.expire(older)

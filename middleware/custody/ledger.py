@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from roamcast.middleware.causal_delivery import CausalDelivery
 from roamcast.middleware.custody.record import Record, SpoolEntry
+from roamcast.middleware.delivery_log import Logged
 from roamcast.middleware.effects import Channel, CloseChannel, Effect, Notice, Persist, Reject, SendHost, SendPeer
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.fifo_broadcast.core import FifoEntity
@@ -104,6 +106,10 @@ class Ledger:
     def persist(self, *writes: Write) -> None:
         """One atomic, durable step."""
         self.out.append(Persist(writes))
+
+    def log(self, event: str, *values: Any) -> None:
+        """An event of the delivery log, durable with the next `Persist`."""
+        self.out.append(Logged(event, values))
 
     def tell(self, channel: Channel, frame: DownFrame) -> None:
         """A frame to one host."""

@@ -14,6 +14,7 @@ from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.joins import Joins
 from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.log_events import log_session
 from roamcast.middleware.custody.record import LOST, Record
 from roamcast.middleware.custody.stream import passed, settled, statement
 from roamcast.middleware.effects import Channel
@@ -284,6 +285,8 @@ class Sessions:
         record.ping_us = frame.ping_s * SECOND
         record.away_since = 0
         ledger.channels[channel] = record
+        if not record.join:
+            log_session(ledger, record, frame.le, frame.c)
         ledger.save(record, "open", *writes)
         settings, uncopied = ledger.settings, ledger.uncopied().get(record.mh)
         welcome = Welcome(

@@ -13,6 +13,7 @@ from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.sessions import Sessions
 from roamcast.middleware.custody.stream import passed, statement
+from roamcast.middleware.delivery_log import ACK
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import (
     JOINED_AT,
@@ -135,6 +136,7 @@ class Uplink:
             self.ledger.refuse(channel, "bad-ack", f"position {c} is not in {record.acked_c}..{sent}")
             return False
         record.acked_c = c
+        self.ledger.log(ACK, *record.mh, record.sess, c)
         if record.le != record.sess and not self._first_frame(channel, record):
             return False
         if record.link and not record.ready:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.stream import settled
+from roamcast.middleware.delivery_log import CLOSED
 from roamcast.middleware.effects import Halt, SendPeer
 from roamcast.middleware.membership.view import Closing, Ending, GroupView, View
 from roamcast.middleware.station_frames import Claims
@@ -134,6 +135,7 @@ class Group:
         view = replace(view, final={**view.final, slot: Ending(heir, cut, tuple(floor))})
         if heir or "no_guard" in ledger.mutants:  # its hosts need no guard: the heir has their custody
             view = replace(view, dropped=view.dropped | {slot})
+        ledger.log(CLOSED, slot, heir, cut)
         self._set(view)
         return True
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from roamcast.middleware.custody.log_events import begin_log
+from roamcast.middleware.delivery_log import Logged
 from roamcast.middleware.effects import (
     Broadcast,
     Channel,
@@ -66,6 +68,9 @@ class StationNode:
         self.crash_in: int | None = None
         """Armed: die before the effect that many from here."""
         self.rejects: dict[str, int] = {}
+        self.log: list[tuple[int, Logged]] = []
+        """(wall clock, event): what its delivery log holds durably."""
+        self._unlogged: list[tuple[int, Logged]] = []
         self.known: dict[int, str] = {}
         """The directory's hosts: number -> name."""
         self.core: StationCore | None = None
@@ -119,6 +124,9 @@ class StationNode:
             self.put("enrol", number, name)
         for method, arguments in self._orders:
             self.put(method, *arguments)
+        self._unlogged = []
+        if not self.log and self.core.newcomer is None:
+            begin_log(self.core.ledger)
         self._linked = self._linked or not self.core.ledger.fifo.peers
         if self._linked:
             self.put("set_linked")
@@ -269,9 +277,14 @@ class StationNode:
         self._full.clear()
         if self.faults.one_by_one:
             for effect in effects:
-                self._gate()
+                if type(effect) is not Logged:
+                    self._gate()
                 self._perform(effect)
-        elif effects:
+            return
+        for event in (effect for effect in effects if type(effect) is Logged):
+            self._perform(event)
+        effects = [effect for effect in effects if type(effect) is not Logged]
+        if effects:
             writes = [write for effect in effects if type(effect) is Persist for write in effect.writes]
             self._gate()
             if writes:
@@ -309,12 +322,15 @@ class StationNode:
     def _store(self, writes: list[Any]) -> None:
         if self.faults.full_per_write and self._rng.random() < self.faults.full_per_write:
             raise DiskFull
-        self.disk.write(writes)
+        events, self._unlogged = self._unlogged, []
+        self.disk.write(writes, lambda: self.log.extend(events))
 
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Persist(writes):
                 self._store(list(writes))
+            case Logged():
+                self._unlogged.append((WALL_ZERO + self._world.now + self._skew, effect))
             case Deliver(channels, prev, last, entries):
                 self.disk.sync()
                 items = [

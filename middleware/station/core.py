@@ -17,6 +17,7 @@ from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.handoff import Handoff
 from roamcast.middleware.custody.heir import Heir
 from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.log_events import log_enrolled, log_order
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.retention import Retention
 from roamcast.middleware.custody.sessions import Sessions
@@ -216,13 +217,14 @@ class StationCore:
 
     def enrol(self, number: int, name: str) -> None:
         """Enrol a host here: its custody record (no incarnation yet) and its ENROL row in one write (overview 8)."""
-        ledger = self.ledger
         self.learn_host(number, name)
+        ledger = self.ledger
         if self.newcomer is not None or ledger.view.retiring:
             return  # the driver has seen that the gate is shut
         base = ledger.vector()
         record = Record((number, 0), 0, base=base, t_vector=base, away_since=ledger.wall, away_from=ledger.now)
         ledger.add(record)
+        log_enrolled(ledger, record)
         ledger.write_row(Kind.ENROL, number, 0, PutRecord(record.image()))
         self._deliver(ledger.own)
 
@@ -382,17 +384,16 @@ class StationCore:
     def _deliver(self, origin: int) -> None:
         """Place what can be placed from the head of `origin` on; rows of members change the books in the same write."""
         ledger = self.ledger
-        stream = ledger.table.origins[origin]
-        if stream.delivered == stream.stored:
+        if ledger.table.origins[origin].delivered == ledger.table.origins[origin].stored:
             return
         for row in ledger.causal.deliver(origin, ledger.fifo.copied):
             ledger.merge_clock(row.hlc)
+            log_order(ledger, row)
+            control = row.kind in CONTROL_KINDS
             place = PlaceRow(row.slot, row.n, row.position or 0, row.hlc)
-            if row.kind in CONTROL_KINDS:
-                ledger.persist(place, *self.expiry.membership(row))
+            ledger.persist(place, *(self.expiry.membership(row) if control else ()))
+            if control:
                 self.expiry.after(row)
-            else:
-                ledger.persist(place)
 
     def status(self) -> dict[str, Any]:
         """What an operator wants to know; plain data."""

@@ -1,0 +1,41 @@
+"""What a station tells its delivery log of rows and sessions. Source: audit.md R2, docs/protocols/delivery-log.md."""
+
+from __future__ import annotations
+
+from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.record import Record
+from roamcast.middleware.delivery_log import ENROLLED, MEMBER, ORDER, SESSION
+from roamcast.middleware.rows import Row
+
+
+def log_order(ledger: Ledger, row: Row) -> None:
+    """The row has its position. What its stamp says is told by its origin alone."""
+    stamp = [number for pair in row.stamp for number in pair] if row.slot == ledger.own else ()
+    ledger.log(
+        ORDER, row.position, row.slot, row.n, row.kind, row.host, row.incarnation, row.number, row.hlc, *row.taken,
+        row.addressee, row.size, stamp,
+    )  # fmt: skip
+
+
+def log_enrolled(ledger: Ledger, record: Record) -> None:
+    """The host is a member, and is owed what the record's base does not cover."""
+    ledger.log(MEMBER, *record.mh, ENROLLED, record.base)
+
+
+def log_session(ledger: Ledger, record: Record, le: int, c: int) -> None:
+    """From here on the host is served in session `record.sess`, and has so far what `base` covers."""
+    spool = [number for entry in record.spool for number in (entry.item.slot, entry.item.n)]
+    ledger.log(SESSION, *record.mh, record.sess, record.base_c, le, c, record.gap, record.base, spool)
+
+
+def begin_log(ledger: Ledger) -> None:
+    """The log is new: it begins with the rows that have a position, and with where every host stands."""
+    for position in range(ledger.table.first_logged, ledger.table.last_position + 1):
+        row = ledger.table.row_at(position)
+        if row is not None:
+            log_order(ledger, row)
+    for record in ledger.all_records():
+        if record.sess:
+            log_session(ledger, record, 0, 0)
+        else:
+            log_enrolled(ledger, record)

@@ -1,0 +1,62 @@
+"""The events of delivery logs and journals: what they are called, their columns, and how a core tells one.
+
+Source: audit.md R2 and section 3; docs/protocols/delivery-log.md. A core appends `Logged` to its effects before the
+`Persist` that makes the same fact durable; the driver makes both durable together. `ACK` alone has no such fact: it
+goes with the next one, and a crash may lose it, for the host says it again in its next HELLO.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+INT, WORD, TEXT, INTS = "q", "Q", "text", "ints"
+"""Types of columns: signed and unsigned 64 bits; text; a list of signed 64 bits for each row."""
+
+ORDER, SESSION, ACK, MEMBER, HANDOFF, CLOSED, HOST = "order", "session", "ack", "member", "handoff", "closed", "host"
+GIVEN, SENT, GAP, LOST = "given", "sent", "gap", "lost"
+
+STATION_EVENTS: dict[str, dict[str, str]] = {
+    ORDER: {
+        "position": INT, "slot": INT, "n": INT, "kind": INT, "host": INT, "incarnation": WORD, "number": INT,
+        "hlc": INT, "taken_e": INT, "taken_c": INT, "addressee": INT, "size": INT, "stamp": INTS,
+    },
+    SESSION: {
+        "host": INT, "incarnation": WORD, "e": INT, "at": INT, "le": INT, "c": INT, "gap": INT, "base": INTS,
+        "spool": INTS,
+    },
+    ACK: {"host": INT, "incarnation": WORD, "e": INT, "c": INT},
+    MEMBER: {"host": INT, "incarnation": WORD, "what": INT, "base": INTS},
+    HANDOFF: {"host": INT, "incarnation": WORD, "e": INT, "slot": INT},
+    CLOSED: {"slot": INT, "heir": INT, "cut": INT},
+    HOST: {"host": INT, "name": TEXT},
+}  # fmt: skip
+"""Event -> column -> type; `seq` and `wall` stand before them in every event."""
+
+JOURNAL_EVENTS: dict[str, dict[str, str]] = {
+    GIVEN: {"e": INT, "c": INT, "slot": INT, "n": INT, "host32": INT, "number": INT},
+    SENT: {"number": INT, "e": INT, "c": INT, "addressee": TEXT},
+    GAP: {"e": INT, "c": INT},
+    LOST: {},
+}
+
+EVENTS = {**STATION_EVENTS, **JOURNAL_EVENTS}
+
+ENROLLED, EXPIRED, LEFT = 0, 1, 2
+"""`what` of MEMBER."""
+
+PLACE_SHIFT = 40
+PLACE_ZERO = 1 << 39
+
+
+def place(e: int, position: int) -> int:
+    """Where something stands at its host: after all of earlier sessions, in the order of positions of this one."""
+    return (e << PLACE_SHIFT) | (position + PLACE_ZERO)
+
+
+@dataclass(slots=True, frozen=True)
+class Logged:
+    """An event for the delivery log; `values` in the order of the event's columns."""
+
+    event: str
+    values: tuple[Any, ...]
