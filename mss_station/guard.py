@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from roamcast.middleware.settings import SECOND
-from roamcast.middleware.writes import PutStart, Write
+from roamcast.middleware.writes import PutStart
 from roamcast.mss_station.errors import StoreFull, StoreNotCommitted
 from roamcast.mss_station.kill_points import KillPoint
-from roamcast.mss_station.store import Store
+from roamcast.mss_station.store import Store, StoreWrite
 from roamcast.mss_station.tally import Tally
 
 PROBE_INTERVAL: Final = SECOND
@@ -47,7 +47,7 @@ class StoreGuard:
         self._probe_at = 0
         self._tell_at = 0
 
-    def commit(self, writes: Sequence[Write], now: int) -> bool:
+    def commit(self, writes: Sequence[StoreWrite], now: int) -> bool:
         """Make `writes` durable; False: rolled back, and the state of the guard has changed.
 
         Raises:

@@ -4,6 +4,7 @@
     hosts/<name>                  number, key, slot
     revoked/<name>/<key hash>     nothing: that it is there says all; only ever added
     settings/<name>               value (group_settings.py)
+    logs/<id>                     slot, generation, seq, end: its newest closed log segment, and the end of its chain
 
 A key with another beginning belongs to another release or part: it is kept and relayed, and not written by hand. Fields
 of a station's map that are not known here (clusters, ...) are kept too, whoever changes the rest.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from roamcast.middleware.lan_update.records import Entry
@@ -27,7 +28,7 @@ from roamcast.transport.map_codec import decode_map, encode_map
 from roamcast.transport.station_files import HEX32
 from roamcast.transport.toml_files import ENDPOINT, ENDPOINT_WANTED, NAME, NAME_WANTED
 
-STATIONS, HOSTS, REVOKED, SETTINGS = "stations/", "hosts/", "revoked/", "settings/"
+STATIONS, HOSTS, REVOKED, SETTINGS, LOGS = "stations/", "hosts/", "revoked/", "settings/", "logs/"
 ACTIVE, RETIRING, RETIRED, LOST = STATES = ("active", "retiring", "retired", "lost")
 ENDED: Final = (RETIRED, LOST)
 """The station is no member any more. One that is retiring is, until nothing is left that anybody needs of it."""
@@ -79,6 +80,18 @@ class HostCard:
     """Station that enrolled it."""
 
 
+@dataclass(frozen=True, slots=True)
+class LogHead:
+    """The value of `logs/<id>`, put by that station itself."""
+
+    slot: int
+    generation: int
+    seq: int
+    """Number of its newest closed segment."""
+    end: bytes
+    """Chain end of that, 32 bytes."""
+
+
 # ---- keys ----
 
 
@@ -95,6 +108,11 @@ def host_key(name: str) -> str:
 def setting_key(name: str) -> str:
     """Key of a setting."""
     return SETTINGS + name
+
+
+def log_key(id: str) -> str:
+    """Key of the head of a station's log."""
+    return LOGS + id
 
 
 def revocation_key(name: str, key: str) -> str:
@@ -116,6 +134,21 @@ def revocation(key: str) -> tuple[str, str]:
 
 
 # ---- values ----
+
+
+def log_value(head: LogHead) -> bytes:
+    """What `logs/<id>` holds."""
+    return encode_map(asdict(head))
+
+
+def read_log(key: str, value: bytes) -> LogHead:
+    """The head of a station's log. Raises SchemaError."""
+    values = read_map(key, value)
+    end = values.get("end")
+    if not isinstance(end, bytes) or len(end) != 32:
+        raise SchemaError(f"{key}: end must be 32 bytes")
+    slot, seq = _integer(key, values, "slot", 1, SLOT_MAX), _integer(key, values, "seq", 1, INT64_MAX)
+    return LogHead(slot, _integer(key, values, "generation", 0, INT64_MAX), seq, end)
 
 
 def read_map(key: str, value: bytes) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from roamcast.mss_station.guard import StoreGuard
 from roamcast.mss_station.host_port import HostPort
 from roamcast.mss_station.item_budget import ItemBudget
 from roamcast.mss_station.lan_port import LanPort
+from roamcast.mss_station.log.writer import DeliveryLog
 from roamcast.mss_station.outputs import Outputs
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.store import Store
@@ -76,6 +77,7 @@ class Server:
         image: DurableState,
         store: Store,
         guard: StoreGuard,
+        log: DeliveryLog,
         make_core: Callable[[DurableState], StationCore],
         greet: Callable[[StationCore], None],
         spacing_per_host: int = SPACING_PER_HOST,
@@ -86,6 +88,7 @@ class Server:
         self.clock = clock
         self._store = store
         self.guard = guard
+        self.log = log
         self._make_core = make_core
         self._greet = greet
         self._spacing_per_host = spacing_per_host
@@ -103,6 +106,7 @@ class Server:
         self._stopping = False
         self._end: Error | None = None
         self._renewing = False
+        self._log_shut: str | None = None
         self._sockets: dict[zmq.Socket[bytes], Callable[[], object]] = {}
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -161,6 +165,7 @@ class Server:
                 self._house_at = now + IDLE_US
                 self._keep_house(now)
             self._advance(self.clock.now())
+            self.log.look()
             if self._end is not None:
                 raise self._end
         if self._tick_open:
@@ -200,7 +205,7 @@ class Server:
     def _next_due(self, now: int) -> int:
         if self.guard.state == "closed":
             return self._house_at
-        due = [self._house_at, self._core_due, self.peers.links.next_deadline()]
+        due = [self._house_at, self._core_due, self.peers.links.next_deadline(), self.log.next_deadline()]
         if self.hosts.failed or not self._greeted:
             due.append(now)
         return min(at for at in due if at is not None)
@@ -269,7 +274,7 @@ class Server:
         if not self._greeted:
             self._greeted = True
             self._greet(core)
-            core.set_uplinks(self.guard.reason)
+            core.set_uplinks(self._shut())
             if self._linked:
                 core.set_linked()
         failed = self.hosts.failed
@@ -335,7 +340,9 @@ class Server:
         self._next_tick = now + min(len(self.core.ledger.channels) * self._spacing_per_host, SPACING_MAX)
         writes: list[Write] = [write for effect in effects if type(effect) is Persist for write in effect.writes]
         writes += lan_writes
-        committed = not writes or self.guard.commit(writes, now)
+        tail = self.log.take(effects, bool(writes))
+        committed = not writes or self.guard.commit([*writes, *tail], now)
+        self.log.closed(committed, bool(writes))
         then, self._then = self._then, []
         if committed:
             self.lan.committed()
@@ -379,10 +386,15 @@ class Server:
         for action in void:
             action(False)
 
+    def _shut(self) -> str | None:
+        """Why hosts' messages are not taken; None: they are."""
+        return self.guard.reason or self.log.shut
+
     def _keep_house(self, now: int) -> None:
-        if self.guard.probe(now):
+        if self.guard.probe(now) or self._log_shut != self.log.shut:
+            self._log_shut = self.log.shut
             self.open_tick()
-            self.core.set_uplinks(self.guard.reason)
+            self.core.set_uplinks(self._shut())
             self._waiting.call()
         self._configure_core()
         self._house()

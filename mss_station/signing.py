@@ -27,6 +27,15 @@ class Signer:
         """Sign with another key from now on."""
         self._secret = secret
 
+    @property
+    def public(self) -> bytes:
+        """The public key, 32 bytes."""
+        return self._secret.public_key().public_bytes_raw()
+
+    def sign_segment(self, message: bytes) -> bytes:
+        """The signature of what the trailer of a log segment names, 64 bytes."""
+        return self._secret.sign(message)
+
     def sign(self, entry: Entry) -> bytes:
         """The signature of an entry, 64 bytes; the one it has, if any, and its holders do not count."""
         return self._secret.sign(signed_bytes(self._group, entry))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from roamcast.mss_station.store.batch import StoreWrite
 from roamcast.mss_station.store.opening import STORE_NAME, Durability, StationIdentity
 from roamcast.mss_station.store.reserve import RESERVE_BYTES, RESERVE_NAME
 from roamcast.mss_station.store.store import Store, read_found, read_history, read_lan
+from roamcast.mss_station.store.tail import DropTail, PutTail, TailWrite
 
 __all__ = [
+    "DropTail",
     "Durability",
+    "PutTail",
     "RESERVE_BYTES",
     "RESERVE_NAME",
     "STORE_NAME",
     "StationIdentity",
     "Store",
+    "StoreWrite",
+    "TailWrite",
     "read_found",
     "read_history",
     "read_lan",

@@ -59,7 +59,9 @@ from roamcast.mss_station.store.columns import (
 )
 from roamcast.mss_station.store.group import GroupWrite, write_group
 from roamcast.mss_station.store.lan import write_lan
+from roamcast.mss_station.store.tail import DropTail, PutTail, TailWrite, write_tail
 
+StoreWrite = Write | TailWrite
 SpoolWrite = SpoolAdd | SpoolTrim | SpoolRenumber | SpoolMove | DropRecord | DropHeld
 
 KEY: Final = "host = ? AND incarnation = ? AND arr = ?"
@@ -107,9 +109,10 @@ class Batch:
         "_spool",
         "_starts",
         "_streams",
+        "_tail",
     )
 
-    def __init__(self, writes: Sequence[Write]) -> None:
+    def __init__(self, writes: Sequence[StoreWrite]) -> None:
         """Gather `writes`, in order. Nothing is executed yet."""
         self._rows: dict[int, list[int | bytes | None]] = {}
         self._placed: dict[int, int] = {}
@@ -125,6 +128,7 @@ class Batch:
         self._items: dict[MessageId, SpoolItem | None] = {}
         self._group: list[GroupWrite] = []
         self._lan: list[LanWrite] = []
+        self._tail: list[TailWrite] = []
         gather = GATHER
         for write in writes:
             gather[type(write)](self, write)
@@ -154,6 +158,8 @@ class Batch:
             write_group(connection, self._group)
         if self._lan:
             write_lan(connection, self._lan)
+        if self._tail:
+            write_tail(connection, self._tail)
         for slot, counters in self._streams.items():
             connection.execute(PUT_STREAM, (slot, *counters))
         if self._last_position or self._hlc or self._starts is not None:
@@ -301,6 +307,9 @@ class Batch:
     def _lan_write(self, write: LanWrite) -> None:
         self._lan.append(write)
 
+    def _tail_write(self, write: TailWrite) -> None:
+        self._tail.append(write)
+
 
 GATHER: Final[dict[type, Callable[[Batch, Any], None]]] = {
     PutRow: Batch._put_row,
@@ -327,6 +336,8 @@ GATHER: Final[dict[type, Callable[[Batch, Any], None]]] = {
     PutAlive: Batch._lan_write,
     PutFound: Batch._lan_write,
     PutHistory: Batch._lan_write,
+    PutTail: Batch._tail_write,
+    DropTail: Batch._tail_write,
 }
 """What each write does to a batch. A write that is not here is our own bug (KeyError)."""
 

@@ -26,7 +26,10 @@ from roamcast.mss_station.store.failures import damaged
 STORE_NAME: Final = "station.db"
 APPLICATION_ID: Final = 0x526F616D
 """ASCII "Roam"; in the file's header, where `file` and other tools find it."""
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+OLDER: Final = {1: "CREATE TABLE log_tail (id INTEGER PRIMARY KEY, events BLOB NOT NULL)"}
+"""Format -> the statement that makes the next one of it."""
+
 BUSY_TIMEOUT_MS: Final = 250
 
 Durability = Literal["power", "process"]
@@ -58,12 +61,24 @@ def connect_for_writing(path: Path, durability: Durability) -> sqlite3.Connectio
     if mode != "wal":
         connection.close()
         raise StoreUnwritable(f"{path}: a write-ahead log is not possible here; use a local file system")
+    _raise_format(connection)
     set_durability(connection, durability)
     connection.execute("PRAGMA fullfsync = ON")
     connection.execute("PRAGMA secure_delete = OFF")
     connection.execute("PRAGMA wal_autocheckpoint = 1000")
     connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
     return connection
+
+
+def _raise_format(connection: sqlite3.Connection) -> None:
+    """A store of an older format becomes one of this release."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    while version in OLDER:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(OLDER[version])
+        version += 1
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("COMMIT")
 
 
 def set_durability(connection: sqlite3.Connection, durability: Durability) -> None:
@@ -137,7 +152,7 @@ def _examine_format(path: Path, application: int, version: int) -> None:
         raise StoreForeign(
             f"{path}: an SQLite file of another program. Move it away and bring back the station's store"
         )
-    if version != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION and version not in OLDER:
         newer = "newer than" if version > SCHEMA_VERSION else "not known to"
         raise StoreVersion(
             f"{path}: store format {version} is {newer} this release, which knows format {SCHEMA_VERSION}. Run the "

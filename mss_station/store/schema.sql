@@ -1,4 +1,4 @@
--- Store of a station: exactly what `DurableState` of middleware/writes.py holds. Format 1.
+-- Store of a station: what `DurableState` of middleware/writes.py holds, and the tail of the delivery log. Format 2.
 -- Times: UTC microseconds. Numbers of 64 random bits (incarnation, generation) lie here as signed integers of equal bits.
 -- Vectors: 8 bytes a slot; stamps: 4 bytes slot and 8 bytes value an entry; little-endian.
 -- Message keys: slot << 40 | n. Checksums: CRC-32 of the item, or of all the other columns as sums.py puts them, for
@@ -222,3 +222,9 @@ CREATE TABLE lan_history (
     checksum INTEGER NOT NULL,
     PRIMARY KEY (key, time, count, node, boot)
 ) WITHOUT ROWID;
+
+-- Events of the delivery log that no synced block of a segment may hold yet (new in format 2).
+CREATE TABLE log_tail (
+    id INTEGER PRIMARY KEY,
+    events BLOB NOT NULL                -- CBOR, as mss_station/log puts it
+);

@@ -9,19 +9,19 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Final
 
-from roamcast.middleware.writes import DropSnapshot, PutStreams, Write
-from roamcast.mss_station.store.batch import Batch
+from roamcast.middleware.writes import DropSnapshot, PutStreams
+from roamcast.mss_station.store.batch import Batch, StoreWrite
 
 SnapshotWrite = PutStreams | DropSnapshot
 SNAPSHOT_WRITES: Final = frozenset({PutStreams, DropSnapshot})
 
 
-def steps(writes: Sequence[Write]) -> list[Batch | SnapshotWrite]:
+def steps(writes: Sequence[StoreWrite]) -> list[Batch | SnapshotWrite]:
     """What one transaction executes, in order; a single batch if there is no snapshot write among the writes."""
     if SNAPSHOT_WRITES.isdisjoint(map(type, writes)):
         return [Batch(writes)]
     found: list[Batch | SnapshotWrite] = []
-    gathered: list[Write] = []
+    gathered: list[StoreWrite] = []
     for write in writes:
         if isinstance(write, PutStreams | DropSnapshot):
             found += [Batch(gathered), write]

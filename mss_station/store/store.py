@@ -22,10 +22,10 @@ from typing import Final, Self, TypeVar
 
 from roamcast.middleware.errors import Error
 from roamcast.middleware.lan_update.records import LanImage, PutFound, PutHistory
-from roamcast.middleware.writes import DurableState, Write
+from roamcast.middleware.writes import DurableState
 from roamcast.mss_station.errors import StoreFull, StoreNotCommitted
 from roamcast.mss_station.store import columns, opening
-from roamcast.mss_station.store.batch import Batch
+from roamcast.mss_station.store.batch import Batch, StoreWrite
 from roamcast.mss_station.store.collection import Collection
 from roamcast.mss_station.store.failures import damaged, failure
 from roamcast.mss_station.store.lan import load_found, load_history, load_lan
@@ -33,6 +33,7 @@ from roamcast.mss_station.store.loading import load_state
 from roamcast.mss_station.store.opening import STORE_NAME, Durability, StationIdentity
 from roamcast.mss_station.store.reserve import Reserve, free_bytes
 from roamcast.mss_station.store.snapshot import SnapshotWrite, steps, write_snapshot
+from roamcast.mss_station.store.tail import PutTail, load_tail
 
 T = TypeVar("T")
 
@@ -108,6 +109,10 @@ class Store:
                 gc.freeze()  # what was loaded lives long: later scans pass it by
                 gc.enable()
 
+    def load_tail(self) -> list[PutTail]:
+        """Events of the delivery log that no synced block may hold yet. Raises as `load`."""
+        return _typed(self._path, lambda: load_tail(self._connection))
+
     def load_item(self, slot: int, n: int) -> bytes | None:
         """Bytes of the item of message (slot, n), from the log or the spools; None if both have dropped it.
 
@@ -125,7 +130,7 @@ class Store:
             raise failure(error, self._path) from error
         return _typed(self._path, lambda: columns.item(slot, n, *found)) if found else None
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[StoreWrite]) -> None:
         """Make all writes of a tick durable in one transaction.
 
         Raises:

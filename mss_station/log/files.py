@@ -1,0 +1,76 @@
+"""Where the segments of a station's delivery log lie, and how its writer finds them at a start."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from roamcast.transport.errors import DecodeError
+from roamcast.transport.segment import SegmentEncoder, read_segment
+
+FOLDER: Final = "logs"
+NAME: Final = re.compile(r"(\d{8})\.rclog")
+
+
+def segment_path(directory: Path, seq: int) -> Path:
+    """File of segment `seq` of the station in `directory`."""
+    return directory / FOLDER / f"{seq:08d}.rclog"
+
+
+def segments(directory: Path) -> list[int]:
+    """Numbers of the segments that are there, ascending."""
+    try:
+        names = os.listdir(directory / FOLDER)
+    except FileNotFoundError:
+        return []
+    return sorted(int(match[1]) for name in names if (match := NAME.fullmatch(name)))
+
+
+@dataclass(slots=True)
+class Resumed:
+    """Where the log goes on."""
+
+    seq: int
+    """Of the segment that is written next."""
+    prev: bytes
+    """Chain end of the one before."""
+    encoder: SegmentEncoder | None
+    """Of a segment that was not closed: it goes on, its file ends with its last whole block. None: a new one begins."""
+    note: str = ""
+    """What was found wrong, for the next header."""
+
+
+def resume(directory: Path, known: int) -> Resumed:
+    """Look at what the last life has left, and cut off a torn block.
+
+    Args:
+        known: number of the highest segment that the store knows of; 0: of none.
+
+    Raises:
+        OSError: the files cannot be read or cut.
+    """
+    seqs = segments(directory)
+    last = seqs[-1] if seqs else 0
+    if last < known:
+        note = f"segments {last + 1} to {known} are not here any more"
+        return Resumed(known + 1, b"", None, note)
+    if not last:
+        return Resumed(1, b"", None)
+    path = segment_path(directory, last)
+    data = path.read_bytes()
+    try:
+        segment = read_segment(data)
+    except DecodeError as error:
+        return Resumed(last + 1, b"", None, f"segment {last} is damaged ({error})")
+    if segment.trailer is not None:
+        return Resumed(last + 1, segment.end, None)
+    if segment.status == "damaged":
+        return Resumed(last + 1, segment.end, None, f"segment {last} is damaged behind {segment.whole_bytes} bytes")
+    note = ""
+    if segment.whole_bytes < len(data):
+        note = f"segment {last}: a torn block of {len(data) - segment.whole_bytes} bytes was cut off"
+        os.truncate(path, segment.whole_bytes)
+    return Resumed(last, segment.header.prev, SegmentEncoder.resume(segment), note)

@@ -1,0 +1,280 @@
+"""The writer of a station's delivery log.
+
+What a tick tells goes into the tail of the store, in the tick's own transaction, and into memory; once a second, or
+every `BLOCK_EVENTS` events, one block of it is appended to the segment file and synced, and the next transaction drops
+that part of the tail. So the log holds what the store holds, after any crash; a block that cannot be written (disk
+full) stays in memory and in the tail, and the operator is told.
+
+Source: audit.md 2; docs/protocols/delivery-log.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from cbor2 import dumps, loads
+
+from roamcast.middleware.delivery_log import ACK, HANDOFF, HOST, MEMBER, ORDER, SESSION, Logged
+from roamcast.middleware.effects import Effect, Notice
+from roamcast.middleware.settings import MIB, SECOND
+from roamcast.mss_station.log.files import FOLDER, resume, segment_path
+from roamcast.mss_station.store import DropTail, PutTail, TailWrite
+from roamcast.mss_station.tally import Tally
+from roamcast.transport.segment import SegmentEncoder, SegmentHeader
+
+BLOCK_EVENTS: Final = 1_024
+BLOCK_AGE: Final = SECOND
+SEGMENT_AGE: Final = 900 * SECOND
+SEGMENT_BYTES: Final = 64 * MIB
+WAITING_MAX: Final = 200_000
+"""Events that may wait in memory for a disk that takes no blocks; then hosts wait."""
+RETRY: Final = 5 * SECOND
+
+HOST_COLUMN: Final = {ORDER: 4, SESSION: 0, ACK: 0, MEMBER: 0, HANDOFF: 0}
+
+_Event = tuple[str, int, Sequence[Any]]
+
+
+class DeliveryLog:
+    """What the station appends to.
+
+    Args:
+        directory: the station's.
+        header: makes the header of segment (seq, prev, note).
+        sign: signs what the trailer names.
+        tail: what the store held at the start.
+        anchored: number of the newest closed segment, as the configuration has it; 0: none.
+        name_of: the name of a host number; None: not known.
+        now, wall: monotonic and UTC clock, microseconds.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        header: Callable[[int, bytes, str], SegmentHeader],
+        sign: Callable[[bytes], bytes],
+        tail: Sequence[PutTail],
+        anchored: int,
+        name_of: Callable[[int], str | None],
+        now: Callable[[], int],
+        wall: Callable[[], int],
+        tally: Tally,
+    ) -> None:
+        self._directory = directory
+        self._header = header
+        self._sign = sign
+        self._name_of = name_of
+        self._now = now
+        self._wall = wall
+        self._tally = tally
+        self._named: set[int] = set()
+        self._file: int | None = None
+        self._waiting: list[_Event] = []
+        """Events that no block holds."""
+        self._kept = 0
+        """So many of them are in the store's tail."""
+        self._before = (0, 0)
+        """Waiting events and tail id before the open tick."""
+        self._tail_id = tail[-1].id if tail else 0
+        self._drop = 0
+        """Tail up to this id can go: synced blocks hold it."""
+        self._oldest = 0
+        """When the first of the waiting events came."""
+        self._retry_at = 0
+        self.problem: str | None = None
+        """Why no blocks are written."""
+        self.head: tuple[int, bytes] | None = None
+        """Number and chain end of the last segment that was closed in this life."""
+        self.is_new = self._start(tail, anchored)
+        """Nothing was ever logged here."""
+
+    def _start(self, tail: Sequence[PutTail], anchored: int) -> bool:
+        kept = [loads(each.events) for each in tail]
+        (self._directory / FOLDER).mkdir(mode=0o700, exist_ok=True)
+        found = resume(self._directory, max([anchored, *(segment - 1 for segment, _, _ in kept)]))
+        self._seq, self._prev, self._note = found.seq, found.prev, found.note
+        self._encoder = found.encoder
+        written = found.encoder.events if found.encoder is not None else 0
+        for segment, first, events in kept:
+            behind = events if segment >= found.seq else []
+            skipped = max(0, written - first) if segment == found.seq else 0
+            self._waiting += [(event, wall, values) for event, wall, values in behind[skipped:]]
+        self._kept = len(self._waiting)
+        self._drop = self._tail_id if not self._waiting else 0
+        if found.note:
+            self._tally.notice(Notice("alarm", "log_incomplete", {"text": found.note}))
+        return found.seq == 1 and found.encoder is None and not tail
+
+    # ---- ticks ----
+
+    def take(self, effects: Sequence[Effect], commits: bool) -> list[TailWrite]:
+        """Take the events of a tick. commits: it has a transaction; returns what belongs into that."""
+        wall = self._wall()
+        self._before = len(self._waiting), self._tail_id
+        for effect in effects:
+            if type(effect) is Logged:
+                self._add(effect, wall)
+        if not commits:
+            return []
+        writes: list[TailWrite] = [DropTail(self._drop)] if self._drop else []
+        if self._kept < len(self._waiting):
+            self._tail_id += 1
+            first = (self._encoder.events if self._encoder is not None else 0) + self._kept
+            writes.append(PutTail(self._tail_id, dumps([self._seq, first, self._waiting[self._kept :]])))
+        return writes
+
+    def _add(self, effect: Logged, wall: int) -> None:
+        column = HOST_COLUMN.get(effect.event)
+        if column is not None and (host := effect.values[column]) not in self._named:
+            self._named.add(host)
+            name = self._name_of(host)
+            if name is not None:
+                self._waiting.append((HOST, wall, (host, name)))
+        if not self._waiting:
+            self._oldest = self._now()
+        self._waiting.append((effect.event, wall, effect.values))
+
+    def closed(self, committed: bool, commits: bool) -> None:
+        """The tick was committed, had nothing to commit, or was rolled back."""
+        if not committed:
+            count, self._tail_id = self._before
+            del self._waiting[count:]
+            self._named.clear()
+        elif commits:
+            self.is_new = False
+            self._kept = len(self._waiting)
+            self._drop = 0
+
+    # ---- blocks ----
+
+    def look(self) -> None:
+        """Between ticks: write what is due."""
+        if not self._waiting and self._encoder is None:
+            return
+        now = self._now()
+        if self.problem is not None and now < self._retry_at:
+            return
+        if len(self._waiting) >= BLOCK_EVENTS or (self._waiting and now >= self._oldest + BLOCK_AGE):
+            self._write()
+        if self.problem is None and self._encoder is not None and not self._waiting and self._is_over():
+            self._close_segment()
+
+    def next_deadline(self) -> int | None:
+        """When `look` has something to do; None: nothing waits."""
+        if not self._waiting:
+            return None
+        return self._retry_at if self.problem is not None else self._oldest + BLOCK_AGE
+
+    @property
+    def shut(self) -> str | None:
+        """Why hosts must wait: so much waits for the disk; None: they need not."""
+        return f"the delivery log cannot be written: {self.problem}" if len(self._waiting) >= WAITING_MAX else None
+
+    def _is_over(self) -> bool:
+        encoder = self._encoder
+        if encoder is None:
+            return False
+        opened, wall = encoder.header.opened, self._wall()
+        day = 86_400 * SECOND
+        aged = encoder.events and wall >= opened + SEGMENT_AGE
+        return bool(aged or encoder.size >= SEGMENT_BYTES or opened // day != wall // day)
+
+    def _write(self) -> None:
+        """Append the waiting events as a block, and sync."""
+        encoder = self._encoder
+        try:
+            if encoder is None:
+                encoder = self._open_segment()
+            elif self._file is None:
+                self._file = os.open(segment_path(self._directory, self._seq), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            groups: dict[str, list[tuple[Any, ...]]] = {}
+            for number, (event, wall, values) in enumerate(self._waiting, encoder.events):
+                groups.setdefault(event, []).append((number, wall, *values))
+            self._append(encoder, encoder.data(groups))
+        except OSError as error:
+            self._failed(error)
+            return
+        self._waiting.clear()
+        self._kept = 0
+        self._drop = self._tail_id
+        if self.problem is not None:
+            self.problem = None
+            self._tally.notice(Notice("warning", "log_works_again", {}))
+
+    def _append(self, encoder: SegmentEncoder, data: bytes) -> None:
+        """All of `data`, or the file as it was. The encoder takes note once it is safe."""
+        assert self._file is not None
+        size = encoder.size
+        try:
+            written = os.write(self._file, data)
+            if written < len(data):
+                raise OSError(28, os.strerror(28))
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, size)
+            raise
+        encoder.accept(data)
+
+    def _open_segment(self) -> SegmentEncoder:
+        path = segment_path(self._directory, self._seq)
+        encoder = SegmentEncoder(self._header(self._seq, self._prev, self._note))
+        head = encoder.head()
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            self._append(encoder, head)
+        except OSError:
+            os.close(self._file)
+            self._file = None
+            raise
+        self._encoder, self._note = encoder, ""
+        return encoder
+
+    def _close_segment(self) -> None:
+        encoder = self._encoder
+        assert encoder is not None
+        try:
+            if self._file is None:
+                self._file = os.open(segment_path(self._directory, self._seq), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            self._append(encoder, encoder.trailer(self._wall(), self._sign))
+        except OSError as error:
+            self._failed(error)
+            return
+        os.close(self._file)
+        self.head = self._seq, encoder.end
+        self._file, self._encoder, self._prev = None, None, encoder.end
+        self._seq += 1
+        self._named.clear()
+
+    def _failed(self, error: OSError) -> None:
+        self._retry_at = self._now() + RETRY
+        if self.problem is None:
+            self.problem = f"{error.strerror}"
+            text = f"the delivery log cannot be written: {error.strerror}; its events wait in the store"
+            self._tally.notice(Notice("alarm", "log_failed", {"text": text}))
+
+    def close(self) -> None:
+        """The station ends: what waits is written, and the segment is closed."""
+        if self._waiting:
+            self._write()
+        if self.problem is None and self._encoder is not None:
+            self._close_segment()
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def status(self) -> dict[str, Any]:
+        """For `mss-station status`."""
+        encoder = self._encoder
+        opened = None if encoder is None else datetime.fromtimestamp(encoder.header.opened / SECOND, UTC).isoformat()
+        return {
+            "segment": self._seq,
+            "opened": opened,
+            "events": 0 if encoder is None else encoder.events,
+            "bytes": 0 if encoder is None else encoder.size,
+            "waiting": len(self._waiting),
+            "problem": self.problem,
+        }
