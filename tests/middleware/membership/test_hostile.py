@@ -200,4 +200,4 @@ def test_an_order_that_is_no_clock_is_not_followed(three):
     net, *_ = three
     net.hand(1, 2, Adopt(Record(NOBODY, 1).image(), 0, 0, NATURAL))
     assert len(net.disks[2].held) == 1
-    assert net.cores[2].ledger.join_order() < HLC_LIMIT
+    assert net.cores[2].ledger.next_join_order() < HLC_LIMIT

@@ -190,6 +190,23 @@ def test_a_newer_incarnation_is_not_outlived_by_the_one_that_is_known(three):
     assert a.channel not in net.closed
 
 
+def test_an_order_that_was_given_is_not_given_again_after_a_crash(three):
+    """group seed 1930716 (lost_count=3 stations=4 wipes_count=3 late_hosts=3): the row that tells it was not heard."""
+    net, a, _ = three
+    net.hold = lambda source, target, frame: isinstance(frame, DataBatch) and source == 2
+    net.skews[1] = 600 * SECOND
+    a.renew()
+    a.arrive(2)
+    net.crash(1)
+    net.skews[1] = 0
+    net.restart(1)
+    a.renew()
+    a.arrive(1)
+    net.release()
+    net.run(5 * SECOND)
+    assert newest(net, a) == [a.incarnation] * 3
+
+
 def test_joins_are_ordered_above_all_that_was_heard(three):
     """The clock of the lost station, which had ordered them, was an hour ahead."""
     net, a, _ = three
