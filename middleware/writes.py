@@ -203,6 +203,13 @@ class PutStart:
 
 
 @dataclass(slots=True, frozen=True)
+class PutClock:
+    """The hybrid clock is at least here: an order of a join was given that no row tells yet."""
+
+    hlc: int
+
+
+@dataclass(slots=True, frozen=True)
 class PutView:
     """The station's view of the group is this one now."""
 
@@ -248,6 +255,7 @@ Write = (
     | DropHeld
     | PutHost
     | PutStart
+    | PutClock
     | PutView
     | PutReservation
     | PutStreams
@@ -345,6 +353,8 @@ class DurableState:
                 self.hosts[entry.number] = entry
             case PutStart(starts):
                 self.starts = starts
+            case PutClock(hlc):
+                self.hlc = max(self.hlc, hlc)
             case PutView(view):
                 self.view = view
             case PutReservation(slot, generation):

@@ -181,7 +181,7 @@ class Heir:
         ledger = self.ledger
         parts = self._parts(record)
         image = record.image()
-        ledger.ask(ledger.view.retiring, Adopt(image, len(parts), ledger.table.last_position + 1, ledger.join_order()))
+        ledger.ask(ledger.view.retiring, Adopt(image, len(parts), ledger.table.last_position + 1, ledger.hlc))
         first = self._sent_parts.get(record.key, 0)
         for i in range(first, min(first + PARTS_AT_ONCE, len(parts))):
             ledger.out.append(SendPeer(ledger.view.retiring, AdoptPart(record.key, i, len(parts), parts[i])))

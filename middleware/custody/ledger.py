@@ -26,6 +26,7 @@ from roamcast.middleware.writes import (
     DropSpoolItems,
     DurableState,
     HostEntry,
+    PutClock,
     PutRecord,
     PutRow,
     PutView,
@@ -65,7 +66,6 @@ class Ledger:
         """Monotonic time of the last wall clock jump over 5 minutes (or of the start)."""
         self.out: list[Effect] = []
         self.hlc = image.hlc if image.hlc < HLC_LIMIT else 0
-        self._join_order = max((entry.stamp[0] for entry in image.hosts.values()), default=0)
         self.hosts = dict(sorted(image.hosts.items()))
         self.names: dict[int, str] = {}
         self.numbers: dict[str, int] = {}
@@ -333,17 +333,15 @@ class Ledger:
 
     def next_join_order(self) -> int:
         """The place of the next join of a host that this station enrolled: it alone gives these numbers."""
-        self._join_order = max(self.wall, self.hlc, self._join_order) + 1
-        return self._join_order
-
-    def join_order(self) -> int:
-        """No join was ordered above this here."""
-        return self._join_order
+        self.hlc = max(self.wall, self.hlc) + 1
+        self.persist(PutClock(self.hlc))
+        return self.hlc
 
     def raise_join_order(self, order: int) -> None:
         """Joins are ordered above this from now on: another station, which may have ended, has ordered up to here."""
-        if order < HLC_LIMIT:
-            self._join_order = max(self._join_order, order)
+        if self.hlc < order < HLC_LIMIT:
+            self.hlc = order
+            self.persist(PutClock(order))
 
     def merge_clock(self, hlc: int) -> None:
         """The hybrid clock of something delivered or handed over here; one that cannot be a clock is not followed."""

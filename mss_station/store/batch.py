@@ -24,6 +24,7 @@ from roamcast.middleware.writes import (
     DropSpoolItems,
     HostEntry,
     PlaceRow,
+    PutClock,
     PutHeld,
     PutHost,
     PutLastSeq,
@@ -301,6 +302,9 @@ class Batch:
     def _put_start(self, write: PutStart) -> None:
         self._starts = write.starts
 
+    def _put_clock(self, write: PutClock) -> None:
+        self._hlc = max(self._hlc, write.hlc)
+
     def _group_write(self, write: GroupWrite) -> None:
         self._group.append(write)
 
@@ -325,6 +329,7 @@ GATHER: Final[dict[type, Callable[[Batch, Any], None]]] = {
     DropSpoolItems: Batch._drop_items,
     PutHost: Batch._put_host,
     PutStart: Batch._put_start,
+    PutClock: Batch._put_clock,
     PutHeld: Batch._put_held,
     DropHeld: Batch._drop_held,
     PutView: Batch._group_write,

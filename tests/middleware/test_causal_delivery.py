@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from roamcast.middleware.causal_delivery import CausalDelivery
-from roamcast.middleware.membership.view import View
+from roamcast.middleware.membership.view import Ending, View
 from roamcast.middleware.message_table import MessageTable
 from roamcast.middleware.rows import Kind, Row
 from roamcast.middleware.simulator.disk import copy_state
@@ -219,3 +219,17 @@ def test_random_histories_are_linear_extensions(seed):
             seen.add(message)
         assert len(seen) == len(past)
         assert not station.causal.blocked()
+
+
+def test_a_head_that_waits_for_an_ended_stream_goes_on_at_its_cut():
+    one, two, receiver = Station(1), Station(2), Station(4)
+    rows = [one.send() for _ in range(3)]
+    for row in rows:
+        two.receive(row)
+    receiver.causal.follow(View(MEMBERS, closed={1: (0, ())}, final={1: Ending(0, 2, ())}))
+    late = two.send()
+    receiver.receive(late)
+    assert receiver.causal.blocked() == {2: (1, 2)}
+    for row in rows[:2]:
+        receiver.receive(row)
+    assert receiver.order[-1] == late.id

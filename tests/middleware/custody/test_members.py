@@ -6,7 +6,7 @@ import pytest
 
 from roamcast.middleware.custody.joins import JOINS_MAX
 from roamcast.middleware.effects import Persist
-from roamcast.middleware.host_frames import NoSession, Replaced, Reset, Wait, Welcome
+from roamcast.middleware.host_frames import Ack, NoSession, Replaced, Reset, Wait, Welcome
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import DataBatch
 from roamcast.middleware.writes import PutRecord, PutRow
@@ -259,3 +259,26 @@ def test_an_incarnation_without_a_record_that_is_no_new_one_is_reset(trio):
     a.arrive(2)
     net.run(5 * SECOND)
     assert a.hello(1, le=0, last=1, c=0) == [Reset(a.e)]
+
+
+def test_an_older_incarnation_that_is_confirmed_late_does_not_end_the_newer(make_net):
+    """The JOIN row of the newer waits for its second copy, and its name is still that of the one before both."""
+    net = make_net(1, 2, copies=2)
+    a = net.enrol("a")
+    a.arrive(1)
+    net.run(2 * SECOND)
+    a.ack()
+    net.lose = lambda source, target, frame: isinstance(frame, DataBatch)
+    a.renew()
+    a.attach(1)
+    older = (a.channel, Ack(a.le, a.c))
+    a.renew()
+    a.attach(1)
+    a.ack()
+    net.up(*older)
+    assert [r.state for r in net.records(1, a) if r.mh == a.mh] == ["open"]
+    net.lose = lambda *flight: False
+    net.run(10 * SECOND)
+    assert newest(net, a) == [a.incarnation] * 2
+    assert [r.mh for r in net.records(1, a) if r.state == "open"] == [a.mh]
+    assert a.channel not in net.closed

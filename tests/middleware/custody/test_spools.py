@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roamcast.middleware.host_frames import Data, Msg, Welcome
+from roamcast.middleware.host_frames import Data, Msg, Wait, Welcome
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import DataBatch, SpoolPart, State
 from roamcast.middleware.vectors import covers
@@ -198,3 +198,17 @@ def test_spooled_by_one_successor_is_not_spooled_by_the_next(net, pair):
     a.hello(3)
     net.deliver()
     assert [(record.moved_to, record.succ_ok) for record in net.records(1, a)] == [((3, a.e), False)]
+
+
+def test_a_host_is_told_at_once_that_its_spool_is_gathered(net, pair):
+    """Else it looks elsewhere, and the parts that came are for nothing."""
+    a, b = pair
+    a.cut()
+    b.write(b"x")
+    net.run(20 * SECOND)
+    net.hold = lambda source, target, frame: isinstance(frame, SpoolPart)
+    a.hello(2)
+    net.deliver()
+    assert [wait.reason for wait in a.words(Wait)] == ["gathering what waited at the former station"]
+    net.release()
+    assert a.got == [b"x"]

@@ -217,3 +217,31 @@ def test_a_guard_that_was_given_up_does_not_come_back_with_the_next_loss(make_ne
     net.restart(3)
     net.run(5 * SECOND)
     assert net.view(3).guards().keys() == {2}
+
+
+def test_a_guard_is_not_given_up_in_the_tick_in_which_its_station_ends(make_net):
+    """The other one can do without it and has said so; that a record here cannot, its end has to show first."""
+    net = make_net(1, 2, 3, spool_grace=3_600 * SECOND)
+    b, w = net.enrol("b"), net.enrol("w", home=2)
+    b.arrive(1)
+    w.arrive(2)
+    b.misses = (Msg,)
+    w.write(b"x")
+    net.run(12 * SECOND)
+    b.attach(2)
+    b.cut()
+    net.crash(1)
+    net.lose = lambda source, target, frame: (source, target) == (3, 2)
+    for slot in (2, 3):
+        net.tick(slot, lambda core: core.close_station(1, 0))
+    net.tick(3, lambda core: core.release_station(1))
+    net.run(5 * SECOND)
+    assert finals(net)[0] == {} != finals(net)[1]
+    net.lose = lambda *flight: False
+    net.run(60 * SECOND)
+    assert finals(net)[0] == finals(net)[1]
+    assert net.view(2).dropped == frozenset()
+    b.misses = ()
+    b.attach(2)
+    net.deliver()
+    assert b.got == [b"x"]

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from roamcast.middleware.host_frames import Msg, Welcome
+from roamcast.middleware.custody.heir import RECORDS_AT_ONCE
+from roamcast.middleware.host_frames import Ask, Msg, Wait, Welcome
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import Accept, Adopt, Adopted, AdoptPart, Cancel, HandoffReq, NoRec, Probe
 
@@ -308,3 +309,79 @@ def test_a_spool_whose_positions_do_not_ascend_is_refused(asleep):
         net.hand(1, 2, frame)
     assert "bad-spool" in net.rejected()
     assert net.disks[2].held == {}
+
+
+def test_so_many_records_are_offered_together_and_no_more(make_net):
+    net = make_net(1, 2)
+    for i in range(RECORDS_AT_ONCE + 2):
+        net.enrol(f"h{i}")
+    net.lose = lambda source, target, frame: isinstance(frame, Adopted)
+    net.tick(1, lambda core: core.retire(2))
+    net.run(15 * SECOND)
+    assert len({frame.image.key for frame in net.frames(Adopt)}) == RECORDS_AT_ONCE
+    net.lose = lambda *flight: False
+    net.run(5 * SECOND)
+    assert len(net.disks[2].held) == RECORDS_AT_ONCE + 2
+
+
+# ---- what ends meanwhile ----
+
+
+def test_a_join_that_was_confirmed_elsewhere_meanwhile_is_not_activated(make_net):
+    net = make_net(1, 2, 3)
+    a = net.enrol("a", home=3)
+    a.arrive(3)
+    a.renew()
+    a.misses = (Welcome,)
+    a.hello(1)
+    net.deliver()
+    a.cut()
+    net.run(20 * SECOND)
+    net.hand_over(1, 2)
+    assert net.disks[2].held.keys() == {(*a.mh, a.e)}
+    a.misses = ()
+    a.arrive(3)
+    net.end(1, 2)
+    assert net.disks[2].held == {}
+    assert states(net, a) == {2: [], 3: [("open", False)]}
+
+
+def test_an_heir_whose_own_end_is_not_settled_is_waited_for(make_net):
+    net = make_net(1, 2, 3, 4)
+    a = net.enrol("a")
+    a.arrive(1)
+    a.cut()
+    net.run(20 * SECOND)
+    net.hand_over(1, 2)
+    net.end(1, 2)
+    net.crash(4)
+    net.lose_station(2)
+    a.hello(3)
+    net.run(5 * SECOND)
+    assert (a.words(Ask), bool(a.words(Wait))) == ([], True)
+    net.start(4)
+    net.run(10 * SECOND)
+    assert a.words(Ask)
+
+
+def test_a_host_that_was_on_its_way_to_a_station_lost_meanwhile_is_back_at_the_heir(make_net):
+    """When that one ended, its record was held and nobody's."""
+    net = make_net(1, 2, 3, 4)
+    a, w = net.enrol("a"), net.enrol("w", home=4)
+    a.arrive(1)
+    w.arrive(4)
+    a.misses = (Welcome, Msg)
+    a.hello(3)
+    net.deliver()
+    a.cut()
+    w.write(b"x")
+    net.run(60 * SECOND)
+    net.hand_over(1, 2)
+    net.lose_station(3)
+    assert states(net, a)[2] == []
+    net.end(1, 2)
+    assert states(net, a) == {2: [("open", False)], 4: []}
+    a.misses = ()
+    a.attach(4)
+    net.deliver()
+    assert a.got == [b"x"]

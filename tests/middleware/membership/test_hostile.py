@@ -7,6 +7,8 @@ from itertools import product
 
 import pytest
 
+from roamcast.middleware.custody.heir import RECORDS_AT_ONCE
+from roamcast.middleware.custody.ledger import HLC_LIMIT
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.host_frames import Refused, Seen, Welcome
 from roamcast.middleware.membership.view import Closing, GroupView, View
@@ -171,3 +173,31 @@ def test_seen_out_of_turn_says_nothing(three):
     net.tick(2, lambda core: core.receive_host(w.channel, a.number, Seen(w.le, (), 0, 0, ())))
     net.tick(2, lambda core: core.receive_host(999, a.number, Seen(1, (), 0, 0, ())))
     assert len(a.heard) == before
+
+
+@pytest.mark.parametrize("vector", ["base", "sdep", "t_vector"])
+def test_an_adopted_record_has_no_more_slots_than_there_are(three, vector):
+    net, *_ = three
+    image = replace(IMAGE, base=(0,), sdep=(0,), t_vector=(0,))
+    net.hand(1, 2, Adopt(replace(image, **{vector: WIDE}), 0, 0, 0))
+    assert (net.rejected(), net.disks[2].held) == (["bad-adopt"], {})
+    net.hand(1, 2, Adopt(image, 0, 0, 0))
+    assert net.disks[2].held.keys() == {image.key}
+
+
+def test_no_more_records_are_on_their_way_than_are_offered_together(three):
+    """The oldest makes room; it is offered again."""
+    net, *_ = three
+    images = [Record((3 << 32 | 77 + i, 5), 1).image() for i in range(RECORDS_AT_ONCE + 1)]
+    for image in images:
+        net.hand(1, 2, Adopt(image, 1, 0, 0))
+    for image in images:
+        net.hand(1, 2, AdoptPart(image.key, 0, 1, ((1, ITEM),)))
+    assert list(net.disks[2].held) == [image.key for image in images[1:]]
+
+
+def test_an_order_that_is_no_clock_is_not_followed(three):
+    net, *_ = three
+    net.hand(1, 2, Adopt(Record(NOBODY, 1).image(), 0, 0, NATURAL))
+    assert len(net.disks[2].held) == 1
+    assert net.cores[2].ledger.next_join_order() < HLC_LIMIT

@@ -173,3 +173,24 @@ def test_what_cannot_be_is_refused(three, said):
     a.say(replace(said, e=a.e))
     assert a.word(Refused).code == "bad-seen"
     assert net.records(2, a) == []
+
+
+def test_what_was_taken_counts_before_its_host_is_bound_again(make_net):
+    """The row that bound it went with the lost station, to which it had come back."""
+    net = make_net(1, 2, 3)
+    a = net.enrol("a")
+    net.lose = lambda source, target, frame: isinstance(frame, DataBatch) and source == 1
+    a.arrive(2)
+    a.write(b"m")
+    a.arrive(1)
+    net.run(SECOND)
+    net.lose_station(1)
+    net.tick(2, lambda core: core.release_station(1))
+    net.run(30 * SECOND)
+    assert [(net.disks[slot].rows, net.disks[slot].hosts[a.number].incarnation) for slot in (2, 3)] == [({}, 0)] * 2
+    welcome = net.admit(a, 3, stands=((2, 0),), tx=1)
+    assert (welcome.lastseq, welcome.absent) == (1, ())
+    a.ack()
+    net.run(5 * SECOND)
+    entries = [net.disks[slot].hosts[a.number] for slot in (2, 3)]
+    assert [(entry.incarnation, entry.taken) for entry in entries] == [(a.incarnation, ((1, 1),))] * 2

@@ -245,3 +245,17 @@ def test_vectors_of_custody_name_nothing_that_exists_nowhere(three):
     assert cut < net.disks[1].streams[1].stored
     (record,) = net.records(2, a)
     assert (record.sdep[1], record.base[1]) == (cut, cut)
+
+
+def test_older_records_beside_the_newest_go_when_another_station_claims_one(three):
+    """The newest is free already and claims nothing; the one it stood for at the third station is gone."""
+    net, a, _ = three
+    a.arrive(2)
+    net.lose = lambda source, target, frame: isinstance(frame, Accept) and (source, target) in ((3, 2), (1, 3))
+    for slot in (3, 1, 2):
+        a.arrive(slot)
+    net.run(SECOND)
+    assert [(state, link) for _, state, link in states(net, a)[2]] == [("moved", False), ("open", False)]
+    net.lose_station(1)
+    net.run(60 * SECOND)
+    assert states(net, a) == {2: [(a.e, "open", False)], 3: []}

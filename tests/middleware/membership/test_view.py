@@ -39,3 +39,8 @@ def test_a_closed_station_counts_until_it_is_final_and_then_its_guard_does():
 def test_a_stream_is_past_when_it_has_ended_and_all_of_it_was_dropped():
     view = View((1, 2, 3), closed={2: (0, ())}, final={2: LOST})
     assert (view.is_past(2, 6), view.is_past(2, 7), view.is_past(1, 99)) == (False, True, False)
+
+
+def test_an_heir_that_is_closed_answers_until_its_end_is_settled():
+    view = View((1, 2, 3), closed={2: (3, ()), 3: (0, ())}, final={2: Ending(3, 1, ())})
+    assert view.heir_of(2) == 3

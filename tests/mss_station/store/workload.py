@@ -29,6 +29,7 @@ from roamcast.middleware.writes import (
     DurableState,
     HostEntry,
     PlaceRow,
+    PutClock,
     PutHeld,
     PutHost,
     PutLastSeq,
@@ -104,6 +105,7 @@ class Workload:
             self.drop_items,
             self.put_host,
             self.put_start,
+            self.put_clock,
             *(self.put_held,) * 2,
             self.drop_held,
             self.put_view,
@@ -221,6 +223,9 @@ class Workload:
     def put_start(self) -> Write:
         return PutStart(self.image.starts + 1)
 
+    def put_clock(self) -> Write:
+        return PutClock(self.rng.randrange(1 << 40))
+
     def put_held(self) -> Write:
         number, incarnation, arr = self.rng.choice(self.keys)
         image: RecordImage = any_instance(self.rng, RecordImage, mh=(number, incarnation), arr=arr)
@@ -300,6 +305,7 @@ class Joining(Workload):
             *(self.put_host,) * 3,
             self.put_view,
             self.put_start,
+            self.put_clock,
             self.put_streams,
             self.drop_snapshot,
         )
