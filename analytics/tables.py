@@ -92,8 +92,8 @@ acknowledgement. Not `acked`: a send says that the host had been given it, and n
 
 VIOLATIONS = _schema(
     ("kind", _text), ("severity", _text), ("client", _i32), ("host", _text), ("station", _i32), ("slot", _i32),
-    ("n", _i64), ("other_slot", _i32), ("other_n", _i64), ("place", _i64), ("other_place", _i64), ("wall", _i64), ("count", _i64),
-    ("witness", _text),
+    ("n", _i64), ("other_slot", _i32), ("other_n", _i64), ("place", _i64), ("other_place", _i64), ("wall", _i64),
+    ("count", _i64), ("witness", _text),
 )  # fmt: skip
 """`wall`: of the event that shows it; its UTC day is the day of the finding. `count`: how many things this row stands
 for. `host`: the name, empty where no host is concerned. Numbers that do not apply are 0."""

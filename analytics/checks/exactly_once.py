@@ -1,0 +1,238 @@
+"""Each host gets each message of its audience exactly once: duplicates, skipped messages, and what sessions claim.
+
+Source: audit.md 3.3, R6; docs/protocols/delivery-log.md. A message is *missing* if the host is past it (some station's
+stream of it is, or the base of a session) and it was never acknowledged, and no Discontinuity was told for it. What the
+host has not come to yet is *pending*. What a base claims that no session explains, because the session that the host
+names is in no log, cannot be told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from roamcast.analytics.history import BROADCAST, History
+from roamcast.analytics.membership import Life, Membership
+from roamcast.analytics.streams import Deliveries, Sessions
+from roamcast.analytics.tables import INFO, UNDECIDED, Ints
+
+PER_HOST_MAX = 100
+"""Findings of one kind at one host that are told one by one; the rest is counted in the last one."""
+
+
+@dataclass(slots=True)
+class Account:
+    """What became of all that one incarnation is owed; messages as indices in History."""
+
+    missing: Ints
+    unverified: Ints
+    """Skipped, but the session before is in no log."""
+    given_up: Ints
+    """Skipped, and the host was told."""
+    pending: Ints
+
+
+class Accounts:
+    """The check for one bucket after the other; it keeps no findings."""
+
+    def __init__(self, history: History, sessions: Sessions, membership: Membership, names: list[str]) -> None:
+        self._history = history
+        self._sessions = sessions
+        self._membership = membership
+        self._names = names
+        self._exists = history.n <= membership.cut[history.column] if history.count else np.zeros(0, bool)
+
+    def check(self, client: int, mine: Deliveries, earlier: list[Deliveries]) -> tuple[Account, list[dict[str, Any]]]:
+        """One client: `mine` is what its sessions gave it, `earlier` what incarnations that it goes on for were given.
+
+        Findings: `duplicate`, `missing`, `unverified`, `invented`, `not_meant`, `not_owed`, `base_unearned`,
+        `discontinuity`, `gap_unexplained`.
+        """
+        history = self._history
+        made = self._strange(client, mine)
+        real = (mine["acked"] != 0) & (mine["message"] >= 0)
+        acked = mine["message"][real]
+        counts = np.bincount(acked, minlength=history.count)
+        made += self._duplicates(client, mine, np.flatnonzero(real), counts)
+        life = self._membership.lives.get(client)
+        nothing = np.zeros(0, np.int64)
+        if life is None:
+            return Account(nothing, nothing, nothing, nothing), made
+        for other in earlier:
+            ok = (other["acked"] != 0) & (other["message"] >= 0)
+            counts = counts + np.bincount(other["message"][ok], minlength=history.count)
+        account = self._account(life, mine, acked, counts)
+        made += self._skipped(life, account) + self._early(life, mine)
+        made += self._unearned(client, mine) + self._gaps(life, account)
+        return account, made
+
+    # ---- what was given ----
+
+    def _row(self, kind: str, client: int, **values: Any) -> dict[str, Any]:
+        return {"kind": kind, "client": client, "host": self._names[client], **values}
+
+    def _strange(self, client: int, mine: Deliveries) -> list[dict[str, Any]]:
+        """Messages that no station tells of, and messages for somebody else: only spools can have them."""
+        unknown = np.flatnonzero(mine["message"] < 0)
+        made = []
+        for i in unknown[:PER_HOST_MAX].tolist():
+            made.append(self._row(
+                "invented", client, station=mine["station"][i], slot=mine["slot"][i], n=mine["n"][i],
+                place=mine["place"][i], wall=mine["wall"][i],
+                witness=f"host {self._names[client]} was given {mine['slot'][i]}:{mine['n'][i]} by station "
+                f"{mine['station'][i]}, but no station tells of that message",
+            ))  # fmt: skip
+        real = np.flatnonzero(mine["message"] >= 0)
+        to = self._history.audience[mine["message"][real]]
+        wrong = real[(to != -1) & (to != self._sessions.host_of_client[client])]
+        for i in wrong[:PER_HOST_MAX].tolist():
+            made.append(self._row(
+                "not_meant", client, station=mine["station"][i], slot=mine["slot"][i], n=mine["n"][i],
+                place=mine["place"][i], wall=mine["wall"][i],
+                witness=f"host {self._names[client]} was given {mine['slot'][i]}:{mine['n'][i]}, which is not for it",
+            ))  # fmt: skip
+        return made
+
+    def _duplicates(self, client: int, mine: Deliveries, real: Ints, counts: Ints) -> list[dict[str, Any]]:
+        made = []
+        twice = np.flatnonzero(counts > 1)
+        for count, message in enumerate(twice[:PER_HOST_MAX].tolist(), 1):
+            rows = real[mine["message"][real] == message]
+            a, b = int(rows[0]), int(rows[1])
+            made.append(self._row(
+                "duplicate", client, station=mine["station"][b], slot=mine["slot"][b], n=mine["n"][b],
+                place=mine["place"][b], other_place=mine["place"][a], wall=mine["wall"][b],
+                count=1 + (len(twice) - count if count == PER_HOST_MAX else 0),
+                witness=f"host {self._names[client]} acknowledged {self._history.name(message)} {len(rows)} times: at "
+                f"{mine['place'][a]} (station {mine['station'][a]}) and {mine['place'][b]} (station "
+                f"{mine['station'][b]})",
+            ))  # fmt: skip
+        return made
+
+    def _early(self, life: Life, mine: Deliveries) -> list[dict[str, Any]]:
+        """Broadcasts from before the enrolment."""
+        if not life.enrolled or life.heir_of:
+            return []
+        history = self._history
+        real = np.flatnonzero((mine["message"] >= 0) & (mine["position"] > 0))
+        message = mine["message"][real]
+        early = real[(history.n[message] <= life.start[history.column[message]]) & (history.kind[message] == BROADCAST)]
+        return [
+            self._row(
+                "not_owed", life.client, station=mine["station"][i], slot=mine["slot"][i], n=mine["n"][i],
+                place=mine["place"][i], wall=mine["wall"][i],
+                witness=f"host {self._names[life.client]} was given {mine['slot'][i]}:{mine['n'][i]} of before it was "
+                "enrolled",
+            )
+            for i in early[:PER_HOST_MAX].tolist()
+        ]  # fmt: skip
+
+    # ---- what was not ----
+
+    def _account(self, life: Life, mine: Deliveries, acked: Ints, counts: Ints) -> Account:
+        history, sessions = self._history, self._sessions
+        a, b = (int(i) for i in sessions.range_of[life.client : life.client + 2])
+        base, width = sessions.base[a:b], len(history.slots)
+        past = np.zeros(width, np.int64)
+        if b > a:
+            past = base.max(axis=0)
+        np.maximum.at(past, history.column[acked], history.n[acked])
+        owed = np.flatnonzero(history.audience_of(life.host) & self._exists & (counts == 0))
+        owed = owed[history.n[owed] > life.start[history.column[owed]]]
+        n, column = history.n[owed], history.column[owed]
+        skipped = n <= past[column]
+        if b > a:
+            skipped &= ~np.isin(owed, self._waiting(b - 1))
+            told = base[sessions.gap[a:b]].max(axis=0, initial=0)
+            unknown = ~np.isin(sessions.le[a:b], np.append(sessions.e[a:b], 0))
+            claimed = base[unknown].max(axis=0, initial=0)
+        else:
+            told = claimed = np.zeros(width, np.int64)
+        given_up = skipped & (n <= told[column])
+        unverified = skipped & ~given_up & (n <= claimed[column])
+        pending = owed[~skipped] if life.live else owed[:0]
+        return Account(owed[skipped & ~given_up & ~unverified], owed[unverified], owed[given_up], pending)
+
+    def _waiting(self, session: int) -> Ints:
+        """What is in the spool of a session and not acknowledged: pending, though its base covers it."""
+        sessions = self._sessions
+        i, j = np.searchsorted(sessions.spool_session, (session, session + 1))
+        left = sessions.spool_position[i:j] > sessions.acked[session]
+        waiting: Ints = sessions.spool_message[i:j][left]
+        return waiting
+
+    def _skipped(self, life: Life, account: Account) -> list[dict[str, Any]]:
+        made = []
+        for kind, severity, messages in (
+            ("missing", None, account.missing), ("unverified", UNDECIDED, account.unverified),
+        ):  # fmt: skip
+            for count, message in enumerate(messages[:PER_HOST_MAX].tolist(), 1):
+                row = self._skip(kind, life, message)
+                row["count"] = 1 + (len(messages) - count if count == PER_HOST_MAX else 0)
+                made.append(row | ({"severity": severity} if severity else {}))
+        return made
+
+    def _skip(self, kind: str, life: Life, message: int) -> dict[str, Any]:
+        """Say what shows that the host is past the message: the first session whose base covers it, or its stream."""
+        history, sessions = self._history, self._sessions
+        a, b = (int(i) for i in sessions.range_of[life.client : life.client + 2])
+        name, what = self._names[life.client], history.name(message)
+        row = self._row(kind, life.client, slot=history.slot[message], n=history.n[message], wall=history.wall[message])
+        covering = np.flatnonzero(sessions.base[a:b, history.column[message]] >= history.n[message])
+        if len(covering):
+            s = a + int(covering[0])
+            why = f"session {sessions.e[s]} at station {sessions.station[s]} counts it as had"
+            if kind == "unverified":
+                why += f", and session {sessions.le[s]} before it is in no log"
+            row |= {"station": sessions.station[s], "wall": sessions.wall[s], "place": sessions.e[s]}
+        else:
+            why = f"it has acknowledged later messages of station {history.slot[message]}"
+        return row | {"witness": f"host {name} never acknowledged {what}, and {why}"}
+
+    def _unearned(self, client: int, mine: Deliveries) -> list[dict[str, Any]]:
+        """Bases that were claimed too early: a later session gives what an earlier one counted as had."""
+        sessions, history = self._sessions, self._history
+        a, b = (int(i) for i in sessions.range_of[client : client + 2])
+        if b - a < 2:
+            return []
+        highest = np.maximum.accumulate(sessions.base[a:b], axis=0)
+        if not (sessions.base[a:b] < highest).any():
+            return []
+        real = np.flatnonzero((mine["message"] >= 0) & (mine["acked"] != 0) & (mine["position"] > 0))
+        message = mine["message"][real]
+        session = np.searchsorted(sessions.e[a:b], mine["e"][real])
+        bad = np.flatnonzero(history.n[message] <= highest[session, history.column[message]])
+        made = []
+        for i in bad[:PER_HOST_MAX].tolist():
+            s, m = a + int(session[i]), int(message[i])
+            by = a + int(np.argmax(sessions.base[a:b, history.column[m]] >= history.n[m]))
+            made.append(self._row(
+                "base_unearned", client, station=sessions.station[by], slot=history.slot[m], n=history.n[m],
+                place=mine["place"][real[i]], wall=mine["wall"][real[i]],
+                witness=f"session {sessions.e[by]} of host {self._names[client]} at station {sessions.station[by]} "
+                f"counts {history.name(m)} as had, but it was given in session {sessions.e[s]}",
+            ))  # fmt: skip
+        return made
+
+    def _gaps(self, life: Life, account: Account) -> list[dict[str, Any]]:
+        """Discontinuities: each must follow from an expiry, a join, or the loss of a station."""
+        sessions = self._sessions
+        a, b = (int(i) for i in sessions.range_of[life.client : life.client + 2])
+        made = []
+        for count, s in enumerate((np.flatnonzero(sessions.gap[a:b]) + a).tolist()):
+            name = self._names[life.client]
+            row = self._row(
+                "discontinuity", life.client, station=sessions.station[s], place=sessions.e[s], wall=sessions.wall[s]
+            )
+            given_up = len(account.given_up) if count == 0 else 0
+            text = f"host {name} was told of a gap in session {sessions.e[s]} at station {sessions.station[s]}"
+            joined = s == a and not life.enrolled
+            if joined or self._membership.lost or any(wall <= sessions.wall[s] for wall in life.expired):
+                why = "its custody had expired" if life.expired else "it is new" if joined else "a station was lost"
+                row |= {"severity": INFO, "witness": f"{text}: {why}; {given_up} messages given up"}
+                made.append(row | {"count": max(1, given_up)})
+            else:
+                made.append(row | {"kind": "gap_unexplained", "witness": f"{text}, and its custody had not expired"})
+        return made

@@ -1,0 +1,159 @@
+"""Journals of agents against what the stations claim.
+
+Source: issue 4; docs/protocols/delivery-log.md. The application's own record is the better witness: where a host has a
+journal, exactly-once and order are judged by it, and this check tells where the stations' claims differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from roamcast.analytics.columns import found
+from roamcast.analytics.history import History
+from roamcast.analytics.receivers import Journals
+from roamcast.analytics.streams import Deliveries
+from roamcast.analytics.tables import INFO, PLACE_SHIFT, PLACE_ZERO, UNDECIDED, Ints
+
+PER_CLIENT_MAX = 100
+NUMBER_BITS = 32
+
+
+def place_of(e: Ints, c: Ints) -> Ints:
+    """The place of position c of session e."""
+    return (e << PLACE_SHIFT) | (c + PLACE_ZERO)
+
+
+def judged_by(journals: Journals, client: int, claims: Deliveries) -> Deliveries:
+    """What exactly-once is judged by: the journal's rows, and claims from before it begins."""
+    rows = journals.of(client)
+    begin = _begin(journals, client)
+    old = claims["place"] < begin
+    count = len(journals.row[rows])
+    wall = journals.wall[rows]
+    mine = {
+        "client": np.full(count, client, np.int64), "place": journals.row[rows], "message": journals.message[rows],
+        "station": np.zeros(count, np.int64), "e": journals.e[rows], "position": journals.c[rows], "wall": wall,
+        "acked": np.ones(count, np.int64), "slot": journals.slot[rows], "n": journals.n[rows],
+    }  # fmt: skip
+    return {name: np.concatenate((claims[name][old], values)) for name, values in mine.items()}
+
+
+def _begin(journals: Journals, client: int) -> int:
+    """The place at which the journal begins: claims from before are not contradicted by it."""
+    rows, sends = journals.of(client), journals.sent_of(client)
+    first = [
+        (int(row[part][0]), int(place_of(e[part][:1], c[part][:1])[0]))
+        for part, row, e, c in (
+            (rows, journals.row, journals.e, journals.c),
+            (sends, journals.sent_row, journals.sent_e, journals.sent_c),
+        )
+        if len(row[part])
+    ]
+    return min(first)[1] if first else 0
+
+
+def against_claims(
+    history: History, journals: Journals, client: int, name: str, claims: Deliveries, sound: bool
+) -> list[dict[str, Any]]:
+    """Find where a client's journal and its stations' claims differ.
+
+    sound: the journal has no hole; else what it lacks proves nothing. Findings: `claim_not_given`, `given_not_claimed`,
+    `claim_order_differs`, `journal_facts_differ`, `taken_differs`.
+    """
+    rows = journals.of(client)
+    given = journals.message[rows]
+    acked = (claims["acked"] != 0) & (claims["message"] >= 0) & (claims["place"] >= _begin(journals, client))
+    claimed = {column: values[acked] for column, values in claims.items()}
+    base = {"client": client, "host": name}
+    ends = int(place_of(journals.e[rows], journals.c[rows]).max(initial=0))
+    made = _not_given(history, base, claimed, given, ends, sound)
+    unclaimed = np.flatnonzero(~np.isin(given, claims["message"]))
+    if len(unclaimed):
+        x = int(given[unclaimed[0]])
+        text = f"the journal of {name} has {len(unclaimed)} messages that no station counts as acknowledged"
+        made.append(base | {
+            "kind": "given_not_claimed", "severity": INFO, "count": len(unclaimed), "witness": text,
+            "slot": journals.slot[rows][unclaimed[0]], "n": journals.n[rows][unclaimed[0]],
+            "other_n": 0 if x < 0 else history.number[x], "wall": journals.wall[rows][unclaimed[-1]],
+        })  # fmt: skip
+    made += _order(history, base, claimed, given)
+    return made + _facts(history, base, journals, rows) + _taken(history, base, journals, client)
+
+
+def _not_given(
+    history: History, base: dict[str, Any], claimed: Deliveries, given: Ints, ends: int, sound: bool
+) -> list[dict[str, Any]]:
+    lacking = np.flatnonzero(~np.isin(claimed["message"], given))
+    made = []
+    for i in lacking[:PER_CLIENT_MAX].tolist():
+        x, behind = int(claimed["message"][i]), claimed["place"][i] > ends
+        text = (
+            f"station {claimed['station'][i]} counts {history.name(x)} as acknowledged by {base['host']} at "
+            f"{claimed['place'][i]}, but the journal does not have it"
+        )
+        row = base | {
+            "kind": "claim_not_given", "station": claimed["station"][i], "slot": history.slot[x], "n": history.n[x],
+            "place": claimed["place"][i], "wall": claimed["wall"][i], "witness": text,
+        }  # fmt: skip
+        if behind or not sound:
+            row |= {"severity": UNDECIDED, "witness": text + (", which ends before" if behind else ", which has holes")}
+        made.append(row)
+    return made
+
+
+def _order(history: History, base: dict[str, Any], claimed: Deliveries, given: Ints) -> list[dict[str, Any]]:
+    """First occurrences must stand in one order in both."""
+    order = np.argsort(given, kind="stable")
+    first = np.ones(len(order), bool)
+    first[1:] = np.diff(given[order]) != 0
+    at = found(given[order][first], claimed["message"])
+    row = order[first][at[at >= 0]]
+    x = claimed["message"][at >= 0]
+    made = []
+    for i in (np.flatnonzero(row[1:] < row[:-1]) + 1)[:PER_CLIENT_MAX].tolist():
+        a, b = int(x[i - 1]), int(x[i])
+        made.append(base | {
+            "kind": "claim_order_differs", "slot": history.slot[b], "n": history.n[b], "other_slot": history.slot[a],
+            "other_n": history.n[a], "place": claimed["place"][at >= 0][i], "wall": claimed["wall"][at >= 0][i],
+            "witness": f"{base['host']} was given {history.name(b)} before {history.name(a)} by its journal, and "
+            "after it by its stations",
+        })  # fmt: skip
+    return made
+
+
+def _facts(history: History, base: dict[str, Any], journals: Journals, rows: slice) -> list[dict[str, Any]]:
+    """Sender's own number of each message: what the application saw and what the stations tell."""
+    real = np.flatnonzero(journals.message[rows] >= 0)
+    message, number = journals.message[rows][real], journals.number[rows][real]
+    bad = np.flatnonzero((history.number[message] != number) & (history.client[message] >= 0))
+    return [
+        base | {
+            "kind": "journal_facts_differ", "slot": history.slot[x], "n": history.n[x], "wall": history.wall[x],
+            "witness": f"{base['host']} was given {history.name(x)} as number {says} of its sender, the stations say "
+            f"{history.number[x]}",
+        }
+        for x, says in zip(message[bad][:PER_CLIENT_MAX].tolist(), number[bad].tolist(), strict=False)
+    ]  # fmt: skip
+
+
+def _taken(history: History, base: dict[str, Any], journals: Journals, client: int) -> list[dict[str, Any]]:
+    """What the host had been given when it sent must not be less by the stations' word than by its own."""
+    sends = journals.sent_of(client)
+    mine = history.by_sender[history.sends_of[client] : history.sends_of[client + 1]]
+    by = np.argsort(history.number[mine], kind="stable")
+    at = found(history.number[mine][by], journals.sent_number[sends])
+    known = np.flatnonzero(at >= 0)
+    message = mine[by][at[known]]
+    own = place_of(journals.sent_e[sends], journals.sent_c[sends])[known]
+    bad = np.flatnonzero(history.place[message] < own)
+    return [
+        base | {
+            "kind": "taken_differs", "station": history.slot[x], "slot": history.slot[x], "n": history.n[x],
+            "place": history.place[x], "other_place": says, "wall": history.wall[x],
+            "witness": f"{base['host']} had been given place {says} when it sent {history.name(x)}; station "
+            f"{history.slot[x]} says {history.place[x]}",
+        }
+        for x, says in zip(message[bad].tolist(), own[bad].tolist(), strict=True)
+    ]  # fmt: skip

@@ -1,0 +1,95 @@
+"""Stamps: what they cover, and whether they are honest.
+
+Source: audit.md 3.2 step 6; middleware/rows.py, `Row.stamp`. A stamp says per station how much of its stream came
+before. Rows carry what changed against the row before of the same station: a value is looked up, no vector is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from roamcast.analytics import tables
+from roamcast.analytics.history import History
+from roamcast.analytics.receivers import Receiver
+from roamcast.analytics.tables import Flags, Ints
+
+UNKNOWN = -1
+"""The stamp of this message is not known: the origin's log, or its beginning, is not there."""
+
+
+class Stamps:
+    """The stamps of all messages, as their changes."""
+
+    def __init__(self, history: History, stamps: pa.Table, start: Mapping[int, int] | None = None) -> None:
+        """`start`: slot -> n from which on the stamps are known, if that is not 1 (see `state.Carried.stamps`)."""
+        self._history = history
+        self._start = start or {}
+        slot, entry, n, value = (tables.column(stamps, name) for name in ("slot", "entry", "n", "value"))
+        width = len(history.slots) + 1
+        self._width = width
+        inside = np.isin(slot, history.slots) & np.isin(entry, history.slots)
+        line = history.column_of_slot[slot[inside]] * width + history.column_of_slot[entry[inside]]
+        by = np.lexsort((n[inside], line))
+        self._line, self._n, self._value = line[by], n[inside][by], value[inside][by]
+        self._begin = np.searchsorted(self._line, np.arange(width * width + 1))
+        self._key = (self._line << 44) | self._n
+        self.whole: Flags = self._whole(history)
+
+    def _whole(self, history: History) -> Flags:
+        """Whether the stamp of a message can be told: every row of its origin from the start up to it is there."""
+        whole: Flags = np.zeros(history.count, bool)
+        cuts = np.searchsorted(history.slot, history.slots)
+        for slot, begin, end in zip(history.slots.tolist(), cuts, np.append(cuts[1:], history.count), strict=True):
+            n = history.n[begin:end] - self._start.get(slot, 1)
+            whole[begin:end] = np.logical_and.accumulate((n == np.arange(len(n))) & history.by_origin[begin:end])
+        return whole
+
+    def value(self, message: Ints, column: Ints) -> Ints:
+        """What the stamp of each message says of a slot (given as column); UNKNOWN where it is not known."""
+        history = self._history
+        line = history.column[message] * self._width + column
+        at = np.searchsorted(self._key, (line << 44) | history.n[message], side="right") - 1
+        told = at >= self._begin[line]
+        says = np.zeros(len(message), np.int64)
+        says[told] = self._value[at[told]]
+        own = history.column[message] == column
+        says[own] = history.n[message[own]]
+        says[~self.whole[message]] = UNKNOWN
+        return says
+
+    def covers(self, y: Ints, x: Ints) -> Flags:
+        """Whether the stamp of y says that x came before it."""
+        told: Flags = self.value(y, self._history.column[x]) >= self._history.n[x]
+        other: Flags = x != y
+        both: Flags = told & other
+        return both
+
+
+def understated(history: History, stamps: Stamps, receiver: Receiver, name: str) -> list[dict[str, Any]]:
+    """Find sends whose stamp does not cover what the sender had been given: `stamp_understated`."""
+    if not len(receiver.sent) or not len(receiver.message):
+        return []
+    before = receiver.given_before()
+    column, n = history.column[receiver.message], history.n[receiver.message]
+    made = []
+    for k in np.unique(column).tolist():
+        rows = np.flatnonzero(column == k)
+        highest = np.maximum.accumulate(n[rows])
+        at = np.searchsorted(rows, before) - 1
+        seen = np.where(at >= 0, highest[np.maximum(at, 0)], 0)
+        says = stamps.value(receiver.sent, np.full(len(receiver.sent), k, np.int64))
+        for i in np.flatnonzero((says != UNKNOWN) & (says < seen)).tolist():
+            sent, row = int(receiver.sent[i]), int(rows[int(np.searchsorted(highest, seen[i]))])
+            made.append({
+                "kind": "stamp_understated", "client": receiver.client, "host": name, "station": history.slot[sent],
+                "slot": history.slot[sent], "n": history.n[sent], "other_slot": history.slots[k], "other_n": seen[i],
+                "place": receiver.sent_place[i], "other_place": receiver.place[row], "wall": history.wall[sent],
+                "witness": f"host {name} had {history.slots[k]}:{seen[i]} at {receiver.place[row]} when it sent "
+                f"{history.name(sent)} at {receiver.sent_place[i]}, but its stamp says {says[i]} of station "
+                f"{history.slots[k]}",
+            })  # fmt: skip
+    return made

@@ -1,0 +1,66 @@
+"""Small tools on numpy columns: keys of pairs, groups of sorted rows, ranges that are laid out one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from roamcast.analytics.tables import Flags, Ints
+
+N_BITS = 44
+N_MAX = (1 << N_BITS) - 1
+"""Numbers in a stream beyond this are no numbers: 2^44 rows of one station."""
+
+
+def message_key(slot: Ints, n: Ints) -> Ints:
+    """(slot, n) as one number that sorts the same; slots up to 2^19."""
+    return (slot << N_BITS) | np.minimum(n, N_MAX)
+
+
+def pair_codes(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Ints:
+    """One number per row such that rows with equal pairs have equal numbers, and the order is that of the pairs."""
+    firsts, i = np.unique(first, return_inverse=True)
+    seconds, j = np.unique(second, return_inverse=True)
+    del firsts
+    codes: Ints = i.astype(np.int64) * max(1, len(seconds)) + j
+    return codes
+
+
+def starts_of(*keys: npt.NDArray[Any]) -> Ints:
+    """Where a new group begins in rows that are sorted by `keys`."""
+    count = len(keys[0])
+    new: Flags = np.zeros(count, bool)
+    new[:1] = True
+    for key in keys:
+        new[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(new)
+
+
+def laid_out(first: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """Ranges first[i], first[i] + 1, ..., one behind the other. Returns (i of each element, element)."""
+    count = np.maximum(count, 0)
+    owner = np.repeat(np.arange(len(first), dtype=np.int64), count)
+    before = np.cumsum(count) - count
+    return owner, np.arange(len(owner), dtype=np.int64) + np.repeat(first - before, count)
+
+
+def found(sorted_keys: Ints, wanted: Ints) -> Ints:
+    """Index of each wanted key in sorted unique keys, -1 where it is not."""
+    if not len(sorted_keys):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.searchsorted(sorted_keys, wanted)
+    at[at == len(sorted_keys)] = 0
+    hit: Ints = np.where(sorted_keys[at] == wanted, at, -1)
+    return hit
+
+
+def matrix(offsets: Ints, values: Ints, width: int) -> Ints:
+    """Lists of different length as rows of a matrix, filled up with 0; what is beyond `width` is left out."""
+    made = np.zeros((len(offsets) - 1, width), np.int64)
+    owner, element = laid_out(offsets[:-1], np.diff(offsets))
+    at = element - offsets[:-1][owner]
+    fits = at < width
+    made[owner[fits], at[fits]] = values[element[fits]]
+    return made

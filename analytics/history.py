@@ -1,0 +1,105 @@
+"""Messages and the stations' orders, held such that checks over all hosts only gather from arrays.
+
+Source: audit.md 3.1, 3.2. Size: some 100 bytes per message, and 16 per message and station; independent of the hosts.
+A message is its index in the `messages` table: rows sorted by (slot, n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from roamcast.analytics import tables
+from roamcast.analytics.columns import found, message_key, starts_of
+from roamcast.analytics.tables import Flags, Ints, Tables
+
+BROADCAST, MAIL, REFUSED = 0, 1, 2
+TO_ALL, TO_NOBODY = -1, -2
+"""Audiences that are no host."""
+
+NEVER = np.iinfo(np.int64).max
+"""A place or position that is not reached."""
+
+
+@dataclass(slots=True)
+class StationOrder:
+    """The order of one station: positions (increasing), the message at each, and the wall clock of the event."""
+
+    position: Ints
+    message: Ints
+    wall: Ints
+
+
+class History:
+    """The messages and orders of one run."""
+
+    def __init__(self, made: Tables) -> None:
+        messages = made["messages"]
+        self.slot, self.n, self.kind, self.client, self.number, self.hlc, self.place, self.wall, addressee = (
+            tables.column(messages, name)
+            for name in ("slot", "n", "kind", "client", "number", "hlc", "place", "wall", "addressee")
+        )
+        self.addressee = addressee
+        self.by_origin: Flags = tables.column(messages, "origin") != 0
+        self.key = message_key(self.slot, self.n)
+        self.count = len(self.key)
+        self.hosts: Ints = np.unique(tables.column(made["clients"], "host"))
+        """Host numbers, sorted; a host's index in here is its number in `audience`."""
+        self.audience = self._audience()
+        self.slots = self._slots(made)
+        """All slots that anything is told of, sorted; columns of vectors."""
+        self.column_of_slot = np.full(int(self.slots.max(initial=0)) + 1, -1, np.int64)
+        self.column_of_slot[self.slots] = np.arange(len(self.slots))
+        self.column = self.column_of_slot[self.slot] if self.count else self.slot
+        sends = np.flatnonzero((self.client >= 0) & (self.kind <= REFUSED))
+        self.by_sender: Ints = sends[np.lexsort((self.n[sends], self.number[sends], self.client[sends]))]
+        """Messages of hosts, sorted by (client, number)."""
+        self.sends_of = np.searchsorted(self.client[self.by_sender], np.arange(len(made["clients"]) + 1))
+        """Messages of client i in `by_sender`: sends_of[i] to sends_of[i + 1]."""
+        self.orders = self._orders(made["orders"])
+        self._positions: dict[int, Ints] = {}
+
+    def _audience(self) -> Ints:
+        to = np.where(self.kind == BROADCAST, TO_ALL, TO_NOBODY)
+        mail = (self.kind == MAIL) | (self.kind == REFUSED)
+        to[mail] = np.where((at := found(self.hosts, self.addressee[mail])) >= 0, at, TO_NOBODY)
+        return to
+
+    def _slots(self, made: Tables) -> Ints:
+        stations = [tables.column(made[name], "station") for name in ("orders", "sessions", "members", "closed")]
+        slots: Ints = np.unique(np.concatenate([self.slot, *stations, tables.column(made["closed"], "slot")]))
+        return slots[slots >= 0]
+
+    def _orders(self, orders: pa.Table) -> dict[int, StationOrder]:
+        station, position, slot, n, wall = (
+            tables.column(orders, name) for name in ("station", "position", "slot", "n", "wall")
+        )
+        message = found(self.key, message_key(slot, n))
+        cuts = np.append(starts_of(station), len(station)).tolist()
+        return {int(station[a]): StationOrder(position[a:b], message[a:b], wall[a:b]) for a, b in pairwise(cuts)}
+
+    def find(self, slot: Ints, n: Ints) -> Ints:
+        """Index of each message (slot, n), -1 where no station tells of it."""
+        return found(self.key, message_key(slot, n))
+
+    def position_at(self, station: int, message: Ints) -> Ints:
+        """Position of messages in the order of a station; 0: not in it."""
+        if station not in self._positions:
+            positions = np.zeros(self.count + 1, np.int64)
+            order = self.orders.get(station)
+            if order is not None:  # of a message that is there twice, the first position
+                positions[order.message[::-1]] = order.position[::-1]
+            self._positions[station] = positions
+        return self._positions[station][message]
+
+    def audience_of(self, host: int) -> Flags:
+        """Which messages are meant for a host (index in `hosts`), members or not."""
+        mask: Flags = (self.audience == TO_ALL) | (self.audience == host)
+        return mask
+
+    def name(self, message: int) -> str:
+        """The message as people write it: slot:n."""
+        return f"{self.slot[message]}:{self.n[message]}" if message >= 0 else "?"

@@ -1,0 +1,236 @@
+"""All checks over all that ingest made: first of the whole, then bucket by bucket of hosts, as pure functions.
+
+An engine makes one `Case`, calls `of_the_whole` once and `of_clients` per bucket, in any process, and joins what they
+find. Source: audit.md 3.2 to 3.4. Memory: the messages and orders (history.py) and the deliveries of one bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from roamcast.analytics import receivers, tables
+from roamcast.analytics.checks import causal, clock, completeness, fifo, journals, latency, stamps
+from roamcast.analytics.checks.exactly_once import Accounts
+from roamcast.analytics.history import REFUSED, History
+from roamcast.analytics.membership import Membership
+from roamcast.analytics.receivers import Journals, Receiver
+from roamcast.analytics.streams import Deliveries, Places, Sessions, add_walls
+from roamcast.analytics.tables import INFO, UNDECIDED, VIOLATION, Ints, Tables
+
+NOT_SURE = frozenset({"missing", "base_unearned", "gap_unexplained", "causal", "claim_not_given", "invented"})
+"""Findings that rest on something *not* being in a log: of a host whose evidence is not whole they prove nothing."""
+
+SOUND = ("closed", "unsigned")
+
+
+@dataclass(slots=True)
+class Options:
+    """What a run looks at."""
+
+    since: int = 0
+    """us; latencies and handoffs before it were counted by an earlier night."""
+    until: int = 0
+    """us; end of what is looked at, 0: the end of all."""
+    grace: int = 86_400_000_000
+    """us after which a message that its origin's log does not have, though that goes on, is invented."""
+    before: completeness.Before = field(default_factory=completeness.Before)
+    stamps_start: dict[int, int] = field(default_factory=dict)
+    numbers: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(host, incarnation) -> own number up to which earlier nights have seen all."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the check of some clients, or of the whole, found."""
+
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    pending: dict[int, Ints] = field(default_factory=dict)
+    """Client -> messages that it is still owed."""
+    latencies: list[pa.Table] = field(default_factory=list)
+    gaps: list[dict[str, Ints]] = field(default_factory=list)
+    deliveries: int = 0
+    pairs: int = 0
+
+    def add(self, other: Outcome) -> None:
+        """Join two outcomes."""
+        self.findings += other.findings
+        self.pending |= other.pending
+        self.latencies += other.latencies
+        self.gaps += other.gaps
+        self.deliveries += other.deliveries
+        self.pairs += other.pairs
+
+
+class Case:
+    """Everything that the checks look things up in: small beside the deliveries, the same for all buckets."""
+
+    def __init__(self, made: Tables, options: Options) -> None:
+        self.made = made
+        self.options = options
+        self.names: list[str] = made["clients"].column("name").to_pylist()
+        self.history = History(made)
+        self.sessions = Sessions(self.history, made["sessions"], made["clients"])
+        self.journals = Journals(self.history, made)
+        self._journaled = set(self.journals.clients.tolist())
+        self.sent_place = receivers.sent_places(self.history, self.journals)
+        self.places = Places(self.history, self.sessions, made)
+        self.stamps = stamps.Stamps(self.history, made["stamps"], options.stamps_start)
+        self.membership = Membership(self.history, self.sessions, made)
+        self.accounts = Accounts(self.history, self.sessions, self.membership, self.names)
+        self.clock: Ints = self.history.hlc
+        """T; the engine replaces it by the repaired one if it does not extend happened-before."""
+        self.evidence = self._evidence()
+        self.incomplete = {int(row["station"]) for row in self.evidence}
+        self.evidence += completeness.concerned(made, self.sessions, self.incomplete, self.names)
+        self.unsure = {int(row["client"]) for row in self.evidence if "client" in row}
+
+    def _evidence(self) -> list[dict[str, Any]]:
+        made, before, until = self.made, self.options.before, self.options.until
+        found = completeness.segments(made["segments"], before, until)
+        found += completeness.stations(made, self.history, self.sessions, before)
+        return found
+
+    def buckets(self, rows_max: int) -> list[tuple[int, int]]:
+        """Ranges of clients with about rows_max deliveries each; all incarnations of a host are in one."""
+        weight = np.bincount(self.sessions.client, self.sessions.rows(self.history), minlength=len(self.names))
+        host = self.sessions.host_of_client
+        made, begin, load = [], 0, 0.0
+        for client in range(len(self.names)):
+            if load > rows_max and host[client] != host[client - 1]:
+                made.append((begin, client))
+                begin, load = client, 0.0
+            load += float(weight[client])
+        return [*made, (begin, len(self.names))] if len(self.names) else []
+
+    # ---- the whole ----
+
+    def of_the_whole(self, orders: pa.Table) -> Outcome:
+        """Evidence, membership of the group, and the stations' orders. orders: all that was read, for holes."""
+        history, outcome = self.history, Outcome()
+        outcome.findings += self.evidence + fifo.holes(orders)
+        lossy = UNDECIDED if self.incomplete else INFO if self.membership.lost else VIOLATION
+        clients = self.made["clients"]
+        pairs = zip(clients.column("host").to_pylist(), clients.column("incarnation").to_pylist(), strict=True)
+        numbers = {i: self.options.numbers[pair] for i, pair in enumerate(pairs) if pair in self.options.numbers}
+        outcome.findings += fifo.own_numbers(history, self.names, lossy, numbers)
+        outcome.findings += completeness.messages(
+            history, self.sessions, self.incomplete, self.options.until, self.options.grace
+        )
+        outcome.findings += completeness.cuts(history, self.membership.cut)
+        scratch = np.full(history.count, -1, np.int64)
+        found = []
+        for receiver in receivers.stations(history):
+            outcome.findings += fifo.out_of_order(history, receiver, "", scratch)
+            found.append(causal.inversions(history, self.clock, receiver, self._not_ordered(receiver)))
+        outcome.findings += self._judged(outcome, found)
+        counted = [
+            latency.of_station(history, slot, order, self.options.since) for slot, order in history.orders.items()
+        ]
+        outcome.latencies.append(latency.table("station", counted))
+        return outcome
+
+    def _not_ordered(self, receiver: Receiver) -> Ints:
+        """Messages behind the last one that a station has ordered of their origin; none if its log is not whole."""
+        history = self.history
+        if receiver.station in self.incomplete:
+            return np.zeros(0, np.int64)
+        last = np.full(len(history.slots), np.iinfo(np.int64).max)
+        column, n = history.column[receiver.message], history.n[receiver.message]
+        last[np.unique(column)] = 0
+        np.maximum.at(last, column, n)
+        waiting = (history.n > last[history.column]) & (history.n <= self.membership.cut[history.column])
+        return np.flatnonzero(waiting & (history.kind <= REFUSED))
+
+    # ---- clients ----
+
+    def deliveries(self, begin: int, end: int) -> Deliveries:
+        """What the sessions of clients begin to end - 1 gave."""
+        made = self.sessions.expand(self.history, begin, end)
+        add_walls(made, self.acks(begin, end))
+        return made
+
+    def acks(self, begin: int, end: int) -> pa.Table:
+        """The acknowledgements of clients begin to end - 1."""
+        client = tables.column(self.made["acks"], "client")
+        a, b = np.searchsorted(client, (begin, end))
+        return self.made["acks"].slice(int(a), int(b - a))
+
+    def clients(self, begin: int, end: int) -> Iterator[tuple[Receiver, Deliveries]]:
+        """The receivers of a bucket, and what their stations claim."""
+        found = self.deliveries(begin, end)
+        yield from receivers.clients(self.history, self.journals, self.sent_place, found, begin, end)
+
+    def verify_clock(self, begin: int, end: int) -> list[dict[str, Any]]:
+        """Whether T extends happened-before at the senders of a bucket."""
+        made = []
+        for receiver, _ in self.clients(begin, end):
+            made += clock.not_extended(self.history, self.history.hlc, receiver, self.names[receiver.client])
+        return made
+
+    def repair_clock(self, buckets: list[tuple[int, int]]) -> list[dict[str, Any]]:
+        """Raise T where it does not extend happened-before, over all buckets."""
+
+        def all_clients() -> Iterable[Receiver]:
+            return (receiver for begin, end in buckets for receiver, _ in self.clients(begin, end))
+
+        self.clock, findings = clock.repaired(self.history, self.history.hlc, all_clients)
+        return findings
+
+    def of_clients(self, begin: int, end: int) -> Outcome:
+        """All checks of clients begin to end - 1."""
+        history, outcome = self.history, Outcome()
+        scratch = np.full(history.count, -1, np.int64)
+        found, counted = [], []
+        everybody = list(self.clients(begin, end))
+        judged = {receiver.client: self._by_journal(receiver.client, claims) for receiver, claims in everybody}
+        for receiver, claims in everybody:
+            client, name = receiver.client, self.names[receiver.client]
+            mine = judged[client]
+            if client in self._journaled:
+                sound = self._journal_is_whole(client)
+                outcome.findings += journals.against_claims(history, self.journals, client, name, claims, sound)
+            life = self.membership.lives.get(client)
+            account, rows = self.accounts.check(client, mine, [judged[c] for c in life.heir_of] if life else [])
+            outcome.findings += rows + fifo.out_of_order(history, receiver, name, scratch)
+            outcome.findings += stamps.understated(history, self.stamps, receiver, name)
+            outcome.pending[client] = account.pending
+            owed = account.pending[:0] if client in self.unsure else account.pending
+            found.append(causal.inversions(history, self.clock, receiver, owed))
+            counted.append(latency.of_client(history, client, claims, self.options.since))
+            outcome.gaps.append(latency.handoffs(client, claims, self.options.since))
+            outcome.deliveries += len(claims["place"])
+        outcome.findings += self._judged(outcome, found)
+        outcome.latencies.append(latency.table("client", counted))
+        outcome.findings = [self._weighed(row) for row in outcome.findings]
+        return outcome
+
+    def _by_journal(self, client: int, claims: Deliveries) -> Deliveries:
+        return journals.judged_by(self.journals, client, claims) if client in self._journaled else claims
+
+    def _journal_is_whole(self, client: int) -> bool:
+        incarnation = self.made["clients"].column("incarnation")[client].as_py()
+        rows = [
+            row
+            for row in self.made["segments"].to_pylist()
+            if row["writer"] == "journal" and row["id"] == self.names[client] and row["incarnation"] == incarnation
+        ]
+        return [row["seq"] for row in rows] == list(range(1, len(rows) + 1)) and all(
+            row["status"] in SOUND for row in rows
+        )
+
+    def _judged(self, outcome: Outcome, found: list[causal.Pairs]) -> list[dict[str, Any]]:
+        pairs = causal.Pairs.joined(found)
+        outcome.pairs += len(pairs.x)
+        past = causal.Past(self.history, self.clock, self.places.first, self.sent_place)
+        host = self.sessions.host_of_client
+        return causal.judge(self.history, past, self.stamps, pairs, host, self.names)
+
+    def _weighed(self, row: dict[str, Any]) -> dict[str, Any]:
+        if row.get("client", -1) in self.unsure and row["kind"] in NOT_SURE and row.get("severity") != INFO:
+            return row | {"severity": UNDECIDED}
+        return row

@@ -1,0 +1,105 @@
+"""Who is owed what from where: the incarnations of each host in turn, their starts and ends, and streams that ended.
+
+Source: docs/protocols/delivery-log.md, `member`, `session`, `closed`; overview 8. A host's first incarnation is owed
+what the enrolment's base does not cover. A later one goes on where the one before it stood, or, if it was told of a
+gap, from its first session's base.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from roamcast.analytics import tables
+from roamcast.analytics.columns import matrix
+from roamcast.analytics.history import NEVER, History
+from roamcast.analytics.streams import Sessions, ragged
+from roamcast.analytics.tables import Ints, Tables
+
+ENROLLED, EXPIRED, LEFT = 0, 1, 2
+"""`what` of members; as in middleware/delivery_log.py."""
+
+
+@dataclass(slots=True)
+class Life:
+    """One incarnation of a host."""
+
+    client: int
+    host: int
+    """Index in `History.hosts`."""
+    start: Ints
+    """n per slot (columns of `History.slots`): nothing up to it is owed."""
+    enrolled: bool
+    """The start is known from the enrolment: not only claimed by the first session."""
+    heir_of: tuple[int, ...] = ()
+    """Earlier incarnations whose deliveries count, for this one goes on where they stood."""
+    live: bool = True
+    """It may still be given what it is owed: it has not left, was not replaced, its custody has not expired."""
+    expired: list[int] = field(default_factory=list)
+    """When its custody expired, us."""
+
+
+class Membership:
+    """The lives of all hosts, and the cuts of stations that ended."""
+
+    def __init__(self, history: History, sessions: Sessions, made: Tables) -> None:
+        members, clients = made["members"], made["clients"]
+        self.client, self.what, self.wall = (tables.column(members, name) for name in ("client", "what", "wall"))
+        width = int(history.slots.max(initial=0)) + 1
+        self._base = matrix(*ragged(members, "base"), width)[:, history.slots]
+        self._join = tables.column(clients, "join")
+        self._sessions = sessions
+        incarnation = clients.column("incarnation").to_numpy()
+        self._unbound = incarnation == 0
+        self.lives: dict[int, Life] = {}
+        by_host: dict[int, list[int]] = {}
+        for client, host in enumerate(sessions.host_of_client.tolist()):
+            by_host.setdefault(host, []).append(client)
+        for host, its in by_host.items():
+            self._of_host(host, its)
+        self.cut = np.full(len(history.slots), NEVER)
+        """Per slot: the last number of an ended station; NEVER: it has not ended."""
+        self.lost: set[int] = set()
+        """Slots of stations that were lost, with whatever only they had."""
+        for row in made["closed"].to_pylist():
+            at = int(history.column_of_slot[row["slot"]])
+            self.cut[at] = min(int(self.cut[at]), row["cut"])
+            if row["heir"] == 0:
+                self.lost.add(row["slot"])
+
+    def _of_host(self, host: int, its: list[int]) -> None:
+        rows = np.flatnonzero(np.isin(self.client, its))
+        enrolments = rows[self.what[rows] == ENROLLED]
+        bound = [client for client in its if not self._unbound[client] and self._first_session(client) is not None]
+        bound.sort(key=lambda client: (int(self._join[client]), self._first_wall(client)))
+        left = [int(w) for w in self.wall[rows[(self.what[rows] == LEFT)]]]
+        enrolled = len(enrolments) > 0
+        start = self._base[enrolments[0]] if enrolled else None
+        before: tuple[int, ...] = ()
+        for i, client in enumerate(bound or [c for c in its if self._unbound[c]][:1]):
+            first = self._first_session(client)
+            base = self._sessions.base[first] if first is not None else start
+            told = first is not None and bool(self._sessions.gap[first])
+            if start is None or (i > 0 and told):
+                start, before, enrolled = base, (), False
+            if start is None:
+                continue
+            mine = rows[self.client[rows] == client]
+            expired = sorted(int(w) for w in self.wall[mine[self.what[mine] == EXPIRED]])
+            last = self._last_session_wall(client)
+            ended = bool(left) or i + 1 < len(bound) or (bool(expired) and expired[-1] >= last)
+            self.lives[client] = Life(client, host, start, enrolled, before, not ended, expired)
+            before = (*before, client)
+
+    def _first_session(self, client: int) -> int | None:
+        a, b = (int(i) for i in self._sessions.range_of[client : client + 2])
+        return a if b > a else None
+
+    def _first_wall(self, client: int) -> int:
+        first = self._first_session(client)
+        return int(self._sessions.wall[first]) if first is not None else 0
+
+    def _last_session_wall(self, client: int) -> int:
+        a, b = (int(i) for i in self._sessions.range_of[client : client + 2])
+        return int(self._sessions.wall[b - 1]) if b > a else 0
