@@ -16,7 +16,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from roamcast.analytics import receivers, tables
 from roamcast.analytics.checks import causal, clock, completeness, fifo, journals, latency, stamps
 from roamcast.analytics.checks.exactly_once import Accounts
-from roamcast.analytics.history import REFUSED, History
+from roamcast.analytics.history import NEVER, REFUSED, History
 from roamcast.analytics.membership import Membership
 from roamcast.analytics.receivers import Journals, Receiver
 from roamcast.analytics.streams import Deliveries, Places, Sessions, add_walls
@@ -119,7 +119,7 @@ class Case:
         numbers = {i: self.options.numbers[pair] for i, pair in enumerate(pairs) if pair in self.options.numbers}
         outcome.findings += fifo.own_numbers(history, self.names, lossy, numbers)
         outcome.findings += completeness.messages(
-            history, self.sessions, self.incomplete, self.options.until, self.options.grace
+            history, self.sessions, self.incomplete, self.membership.lost, self.options.until, self.options.grace
         )
         outcome.findings += completeness.cuts(history, self.membership.cut)
         scratch = np.full(history.count, -1, np.int64)
@@ -137,7 +137,8 @@ class Case:
     def _not_ordered(self, receiver: Receiver) -> Ints:
         """Messages behind the last one that a station has ordered of their origin; none if its log is not whole."""
         history = self.history
-        if receiver.station in self.incomplete:
+        ended = self.membership.cut[history.column_of_slot[receiver.station]] < NEVER
+        if receiver.station in self.incomplete or ended:
             return np.zeros(0, np.int64)
         last = np.full(len(history.slots), np.iinfo(np.int64).max)
         column, n = history.column[receiver.message], history.n[receiver.message]
@@ -197,7 +198,7 @@ class Case:
             life = self.membership.lives.get(client)
             account, rows = self.accounts.check(client, mine, [judged[c] for c in life.heir_of] if life else [])
             outcome.findings += rows + fifo.out_of_order(history, receiver, name, scratch)
-            outcome.findings += stamps.understated(history, self.stamps, receiver, name)
+            outcome.findings += stamps.understated(history, self.stamps, self.membership.cut, receiver, name)
             outcome.pending[client] = account.pending
             owed = account.pending[:0] if client in self.unsure else account.pending
             found.append(causal.inversions(history, self.clock, receiver, owed))

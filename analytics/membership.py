@@ -37,7 +37,7 @@ class Life:
     live: bool = True
     """It may still be given what it is owed: it has not left, was not replaced, its custody has not expired."""
     expired: list[int] = field(default_factory=list)
-    """When its custody expired, us."""
+    """When its custody ended, by expiry or because it left, us."""
 
 
 class Membership:
@@ -85,8 +85,8 @@ class Membership:
                 start, before, enrolled = base, (), False
             if start is None:
                 continue
-            mine = rows[self.client[rows] == client]
-            expired = sorted(int(w) for w in self.wall[mine[self.what[mine] == EXPIRED]])
+            mine = rows[(self.client[rows] == client) | ((i == 0) & self._unbound[self.client[rows]])]
+            expired = sorted(int(w) for w in self.wall[mine[self.what[mine] != ENROLLED]])
             last = self._last_session_wall(client)
             ended = bool(left) or i + 1 < len(bound) or (bool(expired) and expired[-1] >= last)
             self.lives[client] = Life(client, host, start, enrolled, before, not ended, expired)

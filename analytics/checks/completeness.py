@@ -145,11 +145,12 @@ def stations(made: Tables, history: History, sessions: Sessions, before: Before)
 
 
 def messages(
-    history: History, sessions: Sessions, incomplete: set[int], until: int, grace: int
+    history: History, sessions: Sessions, incomplete: set[int], lost: set[int], until: int, grace: int
 ) -> list[dict[str, Any]]:
     """Find messages whose origin does not tell of them, or of which nobody tells.
 
-    incomplete: stations whose log is not whole. until: end of what is looked at, us, 0: the end of all. grace: us
+    incomplete: stations whose log is not whole. lost: stations that were lost for good, with what they had not ordered.
+    until: end of what is looked at, us, 0: the end of all. grace: us
     after which a message that its origin's log does not have, though it goes on, is `invented`. Other findings:
     `origin_log_missing`, `messages_unknown`.
     """
@@ -163,12 +164,12 @@ def messages(
         if unknown > 0:
             text = f"of station {slot}'s messages {first} to {max(last, int(claimed[column]))} {unknown} are in no log"
             made.append(_finding("messages_unknown", slot, text, slot=slot, n=first, count=unknown))
-        made += _not_by_origin(history, slot, rows, slot in incomplete, until, grace)
+        made += _not_by_origin(history, slot, rows, slot in incomplete, slot in lost, until, grace)
     return made
 
 
 def _not_by_origin(
-    history: History, slot: int, rows: Any, incomplete: bool, until: int, grace: int
+    history: History, slot: int, rows: Any, incomplete: bool, lost: bool, until: int, grace: int
 ) -> list[dict[str, Any]]:
     own = rows[history.by_origin[rows]]
     others = rows[~history.by_origin[rows]]
@@ -179,7 +180,10 @@ def _not_by_origin(
         return []
     reach = int(order.wall.max()) if order is not None and len(order.wall) else 0
     made = []
-    for severity, mask in _degrees(history.wall[others], reach, incomplete, until, grace).items():
+    degrees = _degrees(history.wall[others], reach, incomplete, until, grace)
+    if lost:
+        degrees = {INFO: np.ones(len(others), bool)}
+    for severity, mask in degrees.items():
         which = others[mask]
         if not len(which):
             continue
@@ -202,10 +206,13 @@ def _degrees(wall: Any, reach: int, incomplete: bool, until: int, grace: int) ->
 
 
 def cuts(history: History, cut: Any) -> list[dict[str, Any]]:
-    """Find messages of an ended station above its cut: `beyond_cut`."""
+    """Find messages of an ended station above its cut that another station has ordered: `beyond_cut`.
+
+    What only the ended station itself had ordered was lost with it, though its hosts may have been given it.
+    """
     if not history.count:
         return []
-    beyond = np.flatnonzero(history.n > cut[history.column])
+    beyond = np.flatnonzero((history.n > cut[history.column]) & (history.elsewhere | ~history.by_origin))
     return [
         {
             "kind": "beyond_cut", "station": history.slot[x], "slot": history.slot[x], "n": history.n[x],

@@ -229,10 +229,10 @@ class Accounts:
             given_up = len(account.given_up) if count == 0 else 0
             text = f"host {name} was told of a gap in session {sessions.e[s]} at station {sessions.station[s]}"
             joined = s == a and not life.enrolled
-            if joined or self._membership.lost or any(wall <= sessions.wall[s] for wall in life.expired):
-                why = "its custody had expired" if life.expired else "it is new" if joined else "a station was lost"
+            if joined or self._membership.lost or life.expired:  # by whose clock it was first proves nothing
+                why = "its custody had ended" if life.expired else "it is new" if joined else "a station was lost"
                 row |= {"severity": INFO, "witness": f"{text}: {why}; {given_up} messages given up"}
                 made.append(row | {"count": max(1, given_up)})
             else:
-                made.append(row | {"kind": "gap_unexplained", "witness": f"{text}, and its custody had not expired"})
+                made.append(row | {"kind": "gap_unexplained", "witness": f"{text}, and its custody had not ended"})
         return made

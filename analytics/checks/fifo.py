@@ -17,7 +17,7 @@ from roamcast.analytics import tables
 from roamcast.analytics.columns import starts_of
 from roamcast.analytics.history import History
 from roamcast.analytics.receivers import Receiver
-from roamcast.analytics.tables import UNDECIDED, Ints
+from roamcast.analytics.tables import UNDECIDED, Flags, Ints
 
 PER_RECEIVER_MAX = 100
 """Findings of one kind at one receiver that are told one by one; the rest is counted in the last one."""
@@ -67,22 +67,24 @@ def holes(orders: pa.Table) -> list[dict[str, Any]]:
 
     A position that is not there means that rows of the log are missing. Numbers of a stream that are skipped while
     every position is there mean that the station went past messages. A repeated message is `ordered_twice`.
+    A log begins with what its station has then, all at one time: positions may be missing in that.
     orders: the table, of all rows that were read.
     """
-    station, position, slot, n, wall = (
-        tables.column(orders, name) for name in ("station", "position", "slot", "n", "wall")
+    station, position, slot, n, wall, seg = (
+        tables.column(orders, name) for name in ("station", "position", "slot", "n", "wall", "seg")
     )
     cuts = np.append(starts_of(station), len(station)).tolist()
     made: list[dict[str, Any]] = []
     for a, b in pairwise(cuts):
-        made += _holes_of(int(station[a]), position[a:b], slot[a:b], n[a:b], wall[a:b])
+        beginning = (seg[a:b] == 1) & (wall[a:b] == wall[a:b].min())
+        made += _holes_of(int(station[a]), position[a:b], slot[a:b], n[a:b], wall[a:b], beginning)
     return made
 
 
-def _holes_of(station: int, position: Ints, slot: Ints, n: Ints, wall: Ints) -> list[dict[str, Any]]:
+def _holes_of(station: int, position: Ints, slot: Ints, n: Ints, wall: Ints, beginning: Flags) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     gaps = np.flatnonzero(np.diff(position) != 1) + 1
-    for i in gaps[:PER_RECEIVER_MAX].tolist():
+    for i in gaps[~beginning[gaps]][:PER_RECEIVER_MAX].tolist():
         a, b = int(position[i - 1]), int(position[i])
         made.append({
             "kind": "positions_missing", "severity": UNDECIDED, "station": station, "place": a + 1,

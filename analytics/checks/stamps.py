@@ -69,15 +69,20 @@ class Stamps:
         return both
 
 
-def understated(history: History, stamps: Stamps, receiver: Receiver, name: str) -> list[dict[str, Any]]:
-    """Find sends whose stamp does not cover what the sender had been given: `stamp_understated`."""
+def understated(history: History, stamps: Stamps, cut: Ints, receiver: Receiver, name: str) -> list[dict[str, Any]]:
+    """Find sends whose stamp does not cover what the sender had been given: `stamp_understated`.
+
+    cut: per column of slots; what a lost station had beyond its cut no stamp can name.
+    """
     if not len(receiver.sent) or not len(receiver.message):
         return []
     before = receiver.given_before()
     column, n = history.column[receiver.message], history.n[receiver.message]
     made = []
     for k in np.unique(column).tolist():
-        rows = np.flatnonzero(column == k)
+        rows = np.flatnonzero((column == k) & (n <= cut[k]))
+        if not len(rows):
+            continue
         highest = np.maximum.accumulate(n[rows])
         at = np.searchsorted(rows, before) - 1
         seen = np.where(at >= 0, highest[np.maximum(at, 0)], 0)
