@@ -198,7 +198,7 @@ class Case:
             life = self.membership.lives.get(client)
             account, rows = self.accounts.check(client, mine, [judged[c] for c in life.heir_of] if life else [])
             outcome.findings += rows + fifo.out_of_order(history, receiver, name, scratch)
-            outcome.findings += stamps.understated(history, self.stamps, self.membership.cut, receiver, name)
+            outcome.findings += stamps.understated(history, self.stamps, self.membership, receiver, name)
             outcome.pending[client] = account.pending
             owed = account.pending[:0] if client in self.unsure else account.pending
             found.append(causal.inversions(history, self.clock, receiver, owed))

@@ -15,7 +15,7 @@ from roamcast.analytics import tables
 from roamcast.analytics.columns import matrix
 from roamcast.analytics.history import NEVER, History
 from roamcast.analytics.streams import Sessions, ragged
-from roamcast.analytics.tables import Ints, Tables
+from roamcast.analytics.tables import Flags, Ints, Tables
 
 ENROLLED, EXPIRED, LEFT = 0, 1, 2
 """`what` of members; as in middleware/delivery_log.py."""
@@ -62,11 +62,20 @@ class Membership:
         """Per slot: the last number of an ended station; NEVER: it has not ended."""
         self.lost: set[int] = set()
         """Slots of stations that were lost, with whatever only they had."""
+        self._known_ended: dict[tuple[int, int], int] = {}
         for row in made["closed"].to_pylist():
+            key = (row["station"], row["slot"])
+            self._known_ended[key] = min(row["wall"], self._known_ended.get(key, NEVER))
             at = int(history.column_of_slot[row["slot"]])
             self.cut[at] = min(int(self.cut[at]), row["cut"])
             if row["heir"] == 0:
                 self.lost.add(row["slot"])
+
+    def knew_ended(self, station: Ints, slot: int, wall: Ints) -> Flags:
+        """Whether each station knew at a time of its own clock that the station of a slot had ended."""
+        since = [self._known_ended.get((own, slot), NEVER) for own in station.tolist()]
+        known: Flags = wall >= np.array(since, np.int64)
+        return known
 
     def _of_host(self, host: int, its: list[int]) -> None:
         rows = np.flatnonzero(np.isin(self.client, its))

@@ -145,7 +145,7 @@ class Accounts:
         skipped = n <= past[column]
         if b > a:
             skipped &= ~np.isin(owed, self._waiting(b - 1))
-            told = base[sessions.gap[a:b]].max(axis=0, initial=0)
+            told = self._told(life)
             unknown = ~np.isin(sessions.le[a:b], np.append(sessions.e[a:b], 0))
             claimed = base[unknown].max(axis=0, initial=0)
         else:
@@ -154,6 +154,14 @@ class Accounts:
         unverified = skipped & ~given_up & (n <= claimed[column])
         pending = owed[~skipped] if life.live else owed[:0]
         return Account(owed[skipped & ~given_up & ~unverified], owed[unverified], owed[given_up], pending)
+
+    def _told(self, life: Life) -> Ints:
+        """n per slot up to which messages were given up and the host was told, in this or an inherited incarnation."""
+        told = np.zeros(len(self._history.slots), np.int64)
+        for client in (life.client, *life.heir_of):
+            a, b = (int(i) for i in self._sessions.range_of[client : client + 2])
+            told = np.maximum(told, self._sessions.base[a:b][self._sessions.gap[a:b]].max(axis=0, initial=0))
+        return told
 
     def _waiting(self, session: int) -> Ints:
         """What is in the spool of a session and not acknowledged: pending, though its base covers it."""

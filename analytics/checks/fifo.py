@@ -67,7 +67,7 @@ def holes(orders: pa.Table) -> list[dict[str, Any]]:
 
     A position that is not there means that rows of the log are missing. Numbers of a stream that are skipped while
     every position is there mean that the station went past messages. A repeated message is `ordered_twice`.
-    A log begins with what its station has then, all at one time: positions may be missing in that.
+    A log begins with what its station has then, all at one time: positions may be missing in and behind that.
     orders: the table, of all rows that were read.
     """
     station, position, slot, n, wall, seg = (
@@ -84,7 +84,7 @@ def holes(orders: pa.Table) -> list[dict[str, Any]]:
 def _holes_of(station: int, position: Ints, slot: Ints, n: Ints, wall: Ints, beginning: Flags) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     gaps = np.flatnonzero(np.diff(position) != 1) + 1
-    for i in gaps[~beginning[gaps]][:PER_RECEIVER_MAX].tolist():
+    for i in gaps[~beginning[gaps - 1]][:PER_RECEIVER_MAX].tolist():
         a, b = int(position[i - 1]), int(position[i])
         made.append({
             "kind": "positions_missing", "severity": UNDECIDED, "station": station, "place": a + 1,

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
-from roamcast.analytics.history import History
+from roamcast.analytics.history import NEVER, History
+from roamcast.analytics.membership import Membership
 from roamcast.analytics.receivers import Receiver
 from roamcast.analytics.tables import Flags, Ints
 
@@ -69,10 +70,13 @@ class Stamps:
         return both
 
 
-def understated(history: History, stamps: Stamps, cut: Ints, receiver: Receiver, name: str) -> list[dict[str, Any]]:
+def understated(
+    history: History, stamps: Stamps, membership: Membership, receiver: Receiver, name: str
+) -> list[dict[str, Any]]:
     """Find sends whose stamp does not cover what the sender had been given: `stamp_understated`.
 
-    cut: per column of slots; what a lost station had beyond its cut no stamp can name.
+    What a lost station had beyond its cut no stamp can name; and once a station knows that another one has ended, its
+    stamps do not name that one any more: everybody has its whole stream.
     """
     if not len(receiver.sent) or not len(receiver.message):
         return []
@@ -80,14 +84,19 @@ def understated(history: History, stamps: Stamps, cut: Ints, receiver: Receiver,
     column, n = history.column[receiver.message], history.n[receiver.message]
     made = []
     for k in np.unique(column).tolist():
-        rows = np.flatnonzero((column == k) & (n <= cut[k]))
+        rows = np.flatnonzero((column == k) & (n <= membership.cut[k]))
         if not len(rows):
             continue
         highest = np.maximum.accumulate(n[rows])
         at = np.searchsorted(rows, before) - 1
         seen = np.where(at >= 0, highest[np.maximum(at, 0)], 0)
         says = stamps.value(receiver.sent, np.full(len(receiver.sent), k, np.int64))
-        for i in np.flatnonzero((says != UNKNOWN) & (says < seen)).tolist():
+        wrong = (says != UNKNOWN) & (says < seen)
+        if wrong.any() and membership.cut[k] < NEVER:
+            wrong &= ~membership.knew_ended(
+                history.slot[receiver.sent], int(history.slots[k]), history.wall[receiver.sent]
+            )
+        for i in np.flatnonzero(wrong).tolist():
             sent, row = int(receiver.sent[i]), int(rows[int(np.searchsorted(highest, seen[i]))])
             made.append({
                 "kind": "stamp_understated", "client": receiver.client, "host": name, "station": history.slot[sent],
