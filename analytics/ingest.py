@@ -32,13 +32,14 @@ OF_HOSTS = ("order", "session", "ack", "member", "handoff")
 JOIN = 5
 
 
-def ingest(segments: Sequence[Segment]) -> tuple[Tables, pa.Table]:
+def ingest(segments: Sequence[Segment], carried: Sequence[Segment] = ()) -> tuple[Tables, pa.Table]:
     """Make all tables of `tables.TABLES` from segments.
 
+    carried: events that an earlier night has kept, as segments that are no files (see nights.py).
     Returns the tables, and the violations that are seen here: `facts_differ`, `order_conflict`.
     """
     segments = without_copies(segments)
-    stations = [s for s in segments if s.is_station and s.readable]
+    stations = [*carried, *(s for s in segments if s.is_station and s.readable)]
     journals = [s for s in segments if not s.is_station and s.readable]
     names = _names(stations)
     clients, client_of = _clients(stations, journals, names)

@@ -39,7 +39,10 @@ class Options:
     grace: int = 86_400_000_000
     """us after which a message that its origin's log does not have, though that goes on, is invented."""
     before: completeness.Before = field(default_factory=completeness.Before)
+    floor: dict[int, int] = field(default_factory=dict)
+    """Slot -> n below which messages were settled by an earlier night."""
     stamps_start: dict[int, int] = field(default_factory=dict)
+    """Slot -> n from which on stamps are known, where that is not 1."""
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)
     """(host, incarnation) -> own number up to which earlier nights have seen all."""
 
@@ -74,14 +77,14 @@ class Case:
         self.options = options
         self.names: list[str] = made["clients"].column("name").to_pylist()
         self.history = History(made)
-        self.sessions = Sessions(self.history, made["sessions"], made["clients"])
+        self.sessions = Sessions(self.history, made)
         self.journals = Journals(self.history, made)
         self._journaled = set(self.journals.clients.tolist())
         self.sent_place = receivers.sent_places(self.history, self.journals)
         self.places = Places(self.history, self.sessions, made)
         self.stamps = stamps.Stamps(self.history, made["stamps"], options.stamps_start)
         self.membership = Membership(self.history, self.sessions, made)
-        self.accounts = Accounts(self.history, self.sessions, self.membership, self.names)
+        self.accounts = Accounts(self.history, self.sessions, self.membership, self.names, options.floor)
         self.clock: Ints = self.history.hlc
         """T; the engine replaces it by the repaired one if it does not extend happened-before."""
         self.evidence = self._evidence()

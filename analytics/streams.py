@@ -22,7 +22,8 @@ Deliveries = dict[str, Ints]
 class Sessions:
     """The sessions table as arrays, with the range of positions that each one can have given anything in."""
 
-    def __init__(self, history: History, sessions: pa.Table, clients: pa.Table) -> None:
+    def __init__(self, history: History, made: Tables) -> None:
+        sessions, clients = made["sessions"], made["clients"]
         self.client, self.station, self.e, self.at, self.le, self.acked, self.given, self.wall, gap = (
             tables.column(sessions, name)
             for name in ("client", "station", "e", "at", "le", "acked", "given", "wall", "gap")
@@ -30,11 +31,22 @@ class Sessions:
         self.gap: Flags = gap != 0
         self.base = matrix(*ragged(sessions, "base"), int(history.slots.max(initial=0)) + 1)[:, history.slots]
         """n per slot, columns as in `History.slots`."""
+        self.seen = self._seen(history, made["acks"])
+        """Whether the host took part in the session. If not, its WELCOME never came, and what its base says is no claim."""
         self.host_of_client: Ints = np.searchsorted(history.hosts, tables.column(clients, "host"))
         self.first = self._first_positions(history)
         self._spool(history, sessions)
         self.range_of = np.searchsorted(self.client, np.arange(len(self.host_of_client) + 1))
         """Sessions of client i: range_of[i] to range_of[i + 1]."""
+
+    def _seen(self, history: History, acks: pa.Table) -> Flags:
+        sends = history.by_sender
+        known = np.concatenate((
+            session_keys(tables.column(acks, "client"), tables.column(acks, "e")),
+            session_keys(history.client[sends], history.place[sends] >> PLACE_SHIFT),
+        ))  # fmt: skip
+        seen: Flags = np.isin(session_keys(self.client, self.e), known)
+        return seen
 
     def _first_positions(self, history: History) -> Ints:
         """The first position of the session's station with a row that its base does not cover; NEVER if there is none.

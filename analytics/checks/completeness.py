@@ -227,8 +227,7 @@ def cuts(history: History, cut: Any) -> list[dict[str, Any]]:
 def concerned(made: Tables, sessions: Sessions, incomplete: set[int], names: list[str]) -> list[dict[str, Any]]:
     """Say of which hosts nothing is sure, because the log of a station that may know more is not whole: `evidence`.
 
-    Those with a session at such a station or a handoff to it; those enrolled there of whom no session is known; and
-    everybody if a file is of an unknown station.
+    Those with a session at such a station or a handoff to it, and those enrolled there of whom no session is known.
     """
     if not incomplete:
         return []
@@ -243,9 +242,7 @@ def concerned(made: Tables, sessions: Sessions, incomplete: set[int], names: lis
     for client in range(len(names)):
         home = int(hosts[client]) >> 32
         a, b = sessions.range_of[client : client + 2]
-        if 0 in incomplete:
-            why.setdefault(client, "there is a file of an unknown station")
-        elif a == b and home in incomplete:
+        if a == b and home in incomplete:
             why.setdefault(client, f"it was enrolled at station {home}")
     return [
         {"kind": "evidence", "severity": UNDECIDED, "client": client, "host": names[client],

@@ -8,6 +8,7 @@ names is in no log, cannot be told.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,11 @@ class Account:
 class Accounts:
     """The check for one bucket after the other; it keeps no findings."""
 
-    def __init__(self, history: History, sessions: Sessions, membership: Membership, names: list[str]) -> None:
+    def __init__(
+        self, history: History, sessions: Sessions, membership: Membership, names: list[str], floor: Mapping[int, int]
+    ) -> None:
+        """floor: slot -> n below which messages were settled by an earlier night and are not looked at again."""
+        self._floor = floor
         self._history = history
         self._sessions = sessions
         self._membership = membership
@@ -76,7 +81,18 @@ class Accounts:
     def _strange(self, client: int, mine: Deliveries) -> list[dict[str, Any]]:
         """Messages that no station tells of, and messages for somebody else: only spools can have them."""
         unknown = np.flatnonzero(mine["message"] < 0)
+        floor = np.array([self._floor.get(slot, 0) for slot in mine["slot"][unknown].tolist()], np.int64)
+        old = unknown[mine["n"][unknown] < floor]
+        unknown = unknown[mine["n"][unknown] >= floor]
         made = []
+        if len(old):
+            i = int(old[0])
+            made.append(self._row(
+                "below_window", client, severity=UNDECIDED, station=mine["station"][i], slot=mine["slot"][i],
+                n=mine["n"][i], place=mine["place"][i], wall=mine["wall"][i], count=len(old),
+                witness=f"host {self._names[client]} was given {len(old)} messages, from {mine['slot'][i]}:"
+                f"{mine['n'][i]} on, of which an earlier night has kept nothing: whether they came once and in order is not known",
+            ))  # fmt: skip
         for i in unknown[:PER_HOST_MAX].tolist():
             made.append(self._row(
                 "invented", client, station=mine["station"][i], slot=mine["slot"][i], n=mine["n"][i],
@@ -134,10 +150,9 @@ class Accounts:
     def _account(self, life: Life, mine: Deliveries, acked: Ints, counts: Ints) -> Account:
         history, sessions = self._history, self._sessions
         a, b = (int(i) for i in sessions.range_of[life.client : life.client + 2])
-        base, width = sessions.base[a:b], len(history.slots)
-        past = np.zeros(width, np.int64)
-        if b > a:
-            past = base.max(axis=0)
+        seen = sessions.seen[a:b]
+        base, width = sessions.base[a:b][seen], len(history.slots)
+        past = base.max(axis=0, initial=0)
         np.maximum.at(past, history.column[acked], history.n[acked])
         owed = np.flatnonzero(history.audience_of(life.host) & self._exists & (counts == 0))
         owed = owed[history.n[owed] > life.start[history.column[owed]]]
@@ -146,7 +161,7 @@ class Accounts:
         if b > a:
             skipped &= ~np.isin(owed, self._waiting(b - 1))
             told = self._told(life)
-            unknown = ~np.isin(sessions.le[a:b], np.append(sessions.e[a:b], 0))
+            unknown = ~np.isin(sessions.le[a:b][seen], np.append(sessions.e[a:b], 0))
             claimed = base[unknown].max(axis=0, initial=0)
         else:
             told = claimed = np.zeros(width, np.int64)
@@ -160,7 +175,8 @@ class Accounts:
         told = np.zeros(len(self._history.slots), np.int64)
         for client in (life.client, *life.heir_of):
             a, b = (int(i) for i in self._sessions.range_of[client : client + 2])
-            told = np.maximum(told, self._sessions.base[a:b][self._sessions.gap[a:b]].max(axis=0, initial=0))
+            told_in = self._sessions.gap[a:b] & self._sessions.seen[a:b]
+            told = np.maximum(told, self._sessions.base[a:b][told_in].max(axis=0, initial=0))
         return told
 
     def _waiting(self, session: int) -> Ints:
@@ -188,7 +204,8 @@ class Accounts:
         a, b = (int(i) for i in sessions.range_of[life.client : life.client + 2])
         name, what = self._names[life.client], history.name(message)
         row = self._row(kind, life.client, slot=history.slot[message], n=history.n[message], wall=history.wall[message])
-        covering = np.flatnonzero(sessions.base[a:b, history.column[message]] >= history.n[message])
+        covers = sessions.base[a:b, history.column[message]] >= history.n[message]
+        covering = np.flatnonzero(covers & sessions.seen[a:b])
         if len(covering):
             s = a + int(covering[0])
             why = f"session {sessions.e[s]} at station {sessions.station[s]} counts it as had"
@@ -205,7 +222,8 @@ class Accounts:
         a, b = (int(i) for i in sessions.range_of[client : client + 2])
         if b - a < 2:
             return []
-        highest = np.maximum.accumulate(sessions.base[a:b], axis=0)
+        base = np.where(sessions.seen[a:b, None], sessions.base[a:b], 0)
+        highest = np.maximum.accumulate(base, axis=0)
         if not (sessions.base[a:b] < highest).any():
             return []
         real = np.flatnonzero((mine["message"] >= 0) & (mine["acked"] != 0) & (mine["position"] > 0))
@@ -215,7 +233,7 @@ class Accounts:
         made = []
         for i in bad[:PER_HOST_MAX].tolist():
             s, m = a + int(session[i]), int(message[i])
-            by = a + int(np.argmax(sessions.base[a:b, history.column[m]] >= history.n[m]))
+            by = a + int(np.argmax(base[:, history.column[m]] >= history.n[m]))
             made.append(self._row(
                 "base_unearned", client, station=sessions.station[by], slot=history.slot[m], n=history.n[m],
                 place=mine["place"][real[i]], wall=mine["wall"][real[i]],
@@ -229,7 +247,7 @@ class Accounts:
         sessions = self._sessions
         a, b = (int(i) for i in sessions.range_of[life.client : life.client + 2])
         made = []
-        for count, s in enumerate((np.flatnonzero(sessions.gap[a:b]) + a).tolist()):
+        for count, s in enumerate((np.flatnonzero(sessions.gap[a:b] & sessions.seen[a:b]) + a).tolist()):
             name = self._names[life.client]
             row = self._row(
                 "discontinuity", life.client, station=sessions.station[s], place=sessions.e[s], wall=sessions.wall[s]

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
+from roamcast.analytics.columns import N_BITS
 from roamcast.analytics.history import NEVER, History
 from roamcast.analytics.membership import Membership
 from roamcast.analytics.receivers import Receiver
@@ -37,29 +38,35 @@ class Stamps:
         by = np.lexsort((n[inside], line))
         self._line, self._n, self._value = line[by], n[inside][by], value[inside][by]
         self._begin = np.searchsorted(self._line, np.arange(width * width + 1))
-        self._key = (self._line << 44) | self._n
-        self.whole: Flags = self._whole(history)
+        self._key = (self._line << N_BITS) | self._n
+        self._since, self._from_start = self._stretches(history)
 
-    def _whole(self, history: History) -> Flags:
-        """Whether the stamp of a message can be told: every row of its origin from the start up to it is there."""
-        whole: Flags = np.zeros(history.count, bool)
-        cuts = np.searchsorted(history.slot, history.slots)
-        for slot, begin, end in zip(history.slots.tolist(), cuts, np.append(cuts[1:], history.count), strict=True):
-            n = history.n[begin:end] - self._start.get(slot, 1)
-            whole[begin:end] = np.logical_and.accumulate((n == np.arange(len(n))) & history.by_origin[begin:end])
-        return whole
+    def _stretches(self, history: History) -> tuple[Ints, Flags]:
+        """Per message: from which n on every row of its origin up to it is there; and whether that is the start."""
+        since = np.full(history.count, NEVER)
+        from_start: Flags = np.zeros(history.count, bool)
+        cuts = np.append(np.searchsorted(history.slot, history.slots), history.count).tolist()
+        for slot, begin, end in zip(history.slots.tolist(), cuts[:-1], cuts[1:], strict=True):
+            n, own = history.n[begin:end], history.by_origin[begin:end]
+            new = np.ones(len(n), bool)
+            new[1:] = (np.diff(n) != 1) | ~own[:-1]
+            first = n[np.maximum.accumulate(np.where(new, np.arange(len(n)), 0))] if len(n) else n
+            since[begin:end] = np.where(own, first, NEVER)
+            from_start[begin:end] = own & (first == self._start.get(slot, 1))
+        return since, from_start
 
     def value(self, message: Ints, column: Ints) -> Ints:
         """What the stamp of each message says of a slot (given as column); UNKNOWN where it is not known."""
         history = self._history
         line = history.column[message] * self._width + column
-        at = np.searchsorted(self._key, (line << 44) | history.n[message], side="right") - 1
-        told = at >= self._begin[line]
-        says = np.zeros(len(message), np.int64)
-        says[told] = self._value[at[told]]
+        at = np.searchsorted(self._key, (line << N_BITS) | history.n[message], side="right") - 1
+        changed = at >= self._begin[line]
+        says = np.where(self._from_start[message], 0, UNKNOWN)
+        known = np.flatnonzero(changed)
+        known = known[(self._n[at[known]] >= self._since[message[known]]) | self._from_start[message[known]]]
+        says[known] = self._value[at[known]]
         own = history.column[message] == column
         says[own] = history.n[message[own]]
-        says[~self.whole[message]] = UNKNOWN
         return says
 
     def covers(self, y: Ints, x: Ints) -> Flags:
