@@ -32,7 +32,7 @@ class Sessions:
         self.base = matrix(*ragged(sessions, "base"), int(history.slots.max(initial=0)) + 1)[:, history.slots]
         """n per slot, columns as in `History.slots`."""
         self.seen = self._seen(history, made["acks"])
-        """Whether the host took part in the session. If not, its WELCOME never came, and what its base says is no claim."""
+        """Whether the host took part. If not, its WELCOME never came, and what the base says is no claim."""
         self.host_of_client: Ints = np.searchsorted(history.hosts, tables.column(clients, "host"))
         self.first = self._first_positions(history)
         self._spool(history, sessions)

@@ -91,7 +91,7 @@ class Accounts:
                 "below_window", client, severity=UNDECIDED, station=mine["station"][i], slot=mine["slot"][i],
                 n=mine["n"][i], place=mine["place"][i], wall=mine["wall"][i], count=len(old),
                 witness=f"host {self._names[client]} was given {len(old)} messages, from {mine['slot'][i]}:"
-                f"{mine['n'][i]} on, of which an earlier night has kept nothing: whether they came once and in order is not known",
+                f"{mine['n'][i]} on, of which an earlier night has kept nothing: their order cannot be told",
             ))  # fmt: skip
         for i in unknown[:PER_HOST_MAX].tolist():
             made.append(self._row(

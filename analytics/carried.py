@@ -1,0 +1,155 @@
+"""What one night leaves for the next: a cut below which all is settled, and the events that are still needed.
+
+Source: audit.md 3.4. One JSON file per day, written atomically; a night starts from the file of an earlier day and
+never from its own, so that a second run of the same night is the same. The size is that of hosts and stations, not of
+messages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roamcast.analytics.checks.completeness import Before
+from roamcast.analytics.evidence import Segment
+from roamcast.middleware.delivery_log import EVENTS, INTS, TEXT, WORD
+
+SCHEMA = 1
+
+Log = tuple[int, int]
+"""(slot, generation) of a station's log."""
+
+Row = tuple[int, tuple[Any, ...]]
+"""(wall, values in the order of the event's columns)"""
+
+
+@dataclass(slots=True)
+class Carried:
+    """The state after a night."""
+
+    day: str = ""
+    """UTC day, YYYY-MM-DD."""
+    provisional: bool = False
+    """Evidence was missing: the cut has not moved, and the day is to be run again when more has come."""
+    heads: dict[Log, tuple[int, str]] = field(default_factory=dict)
+    """Last segment that was there and in order: (seq, chain end in hex)."""
+    read_from: dict[Log, int] = field(default_factory=dict)
+    """First segment that the next night reads."""
+    floor: dict[int, int] = field(default_factory=dict)
+    """Slot -> n: every message below is settled for everybody."""
+    stamps: dict[int, dict[int, int]] = field(default_factory=dict)
+    """Slot -> the stamp of its last settled message."""
+    numbers: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(host, incarnation) -> its last settled own number."""
+    ended: frozenset[int] = frozenset()
+    """Stations that have ended."""
+    events: dict[int, dict[str, list[Row]]] = field(default_factory=dict)
+    """Slot -> event -> rows: membership, sessions that are not settled, and how far they were acknowledged."""
+    reported: frozenset[str] = frozenset()
+    """Findings of this and earlier nights that the next night would find again."""
+
+    def before(self) -> Before:
+        """What the check of segments starts from."""
+        return Before(self.heads, self.ended)
+
+    def segments(self) -> list[Segment]:
+        """The kept events, as segments that are no files."""
+        return [
+            Segment(
+                {"writer": "station", "slot": slot, "seq": 0, "generation": 0},
+                {event: columns_of(event, rows) for event, rows in events.items() if rows},
+            )
+            for slot, events in sorted(self.events.items())
+        ]
+
+    def text(self) -> str:
+        """As JSON; equal states give equal text."""
+        plain = {
+            "schema": SCHEMA, "day": self.day, "provisional": self.provisional,
+            "heads": [[*log, *head] for log, head in sorted(self.heads.items())],
+            "read_from": [[*log, seq] for log, seq in sorted(self.read_from.items())],
+            "floor": sorted(self.floor.items()),
+            "stamps": [[slot, sorted(stamp.items())] for slot, stamp in sorted(self.stamps.items())],
+            "numbers": [[*client, number] for client, number in sorted(self.numbers.items())],
+            "ended": sorted(self.ended),
+            "events": [[slot, dict(sorted(of.items()))] for slot, of in sorted(self.events.items())],
+            "reported": sorted(self.reported),
+        }  # fmt: skip
+        return json.dumps(plain, separators=(",", ":")) + "\n"
+
+    @classmethod
+    def parsed(cls, text: str) -> Carried:
+        """Read `text`. Raises ValueError if it is no state of this schema."""
+        plain = json.loads(text)
+        if not isinstance(plain, dict) or plain.get("schema") != SCHEMA:
+            raise ValueError("no carried state of a kind that this version knows")
+        return cls(
+            plain["day"],
+            plain["provisional"],
+            {(slot, generation): (seq, end) for slot, generation, seq, end in plain["heads"]},
+            {(slot, generation): seq for slot, generation, seq in plain["read_from"]},
+            dict(plain["floor"]),
+            {slot: dict(stamp) for slot, stamp in plain["stamps"]},
+            {(host, incarnation): number for host, incarnation, number in plain["numbers"]},
+            frozenset(plain["ended"]),
+            {
+                slot: {event: [(wall, tuple(values)) for wall, values in rows] for event, rows in of.items()}
+                for slot, of in plain["events"]
+            },
+            frozenset(plain["reported"]),
+        )
+
+
+def columns_of(event: str, rows: list[Row]) -> dict[str, Any]:
+    """Rows of one event as columns."""
+    made: dict[str, Any] = {
+        "seq": np.arange(len(rows), dtype=np.int64),
+        "wall": np.array([wall for wall, _ in rows], np.int64),
+    }
+    for i, (name, kind) in enumerate(EVENTS[event].items()):
+        values = [row[i] for _, row in rows]
+        if kind == INTS:
+            made[name + "_len"] = np.array([len(value) for value in values], np.int64)
+            made[name] = np.array([number for value in values for number in value], np.int64)
+        elif kind == TEXT:
+            made[name] = values
+        else:
+            made[name] = np.array(values, np.uint64 if kind == WORD else np.int64)
+    return made
+
+
+def path_of(directory: Path, day: str) -> Path:
+    """The file of a day's state."""
+    return directory / f"state-{day}.json"
+
+
+def load_before(directory: Path, day: str) -> Carried:
+    """The state of the latest day before `day`; an empty one if there is none."""
+    days = sorted(path.name[6:-5] for path in directory.glob("state-????-??-??.json"))
+    earlier = [other for other in days if other < day]
+    return Carried.parsed(path_of(directory, earlier[-1]).read_text()) if earlier else Carried()
+
+
+def provisional_days(directory: Path, day: str) -> list[str]:
+    """Days up to `day` that are to be run again, in order: the first provisional one, and all behind it."""
+    states = [Carried.parsed(path.read_text()) for path in sorted(directory.glob("state-????-??-??.json"))]
+    states = [state for state in states if state.day <= day]
+    first = next((state.day for state in states if state.provisional), None)
+    return [state.day for state in states if first is not None and state.day >= first]
+
+
+def save(directory: Path, state: Carried) -> None:
+    """Write the state of its day: all of it or nothing."""
+    directory.mkdir(parents=True, exist_ok=True)
+    target = path_of(directory, state.day)
+    partial = target.with_suffix(".part")
+    with partial.open("w") as file:
+        file.write(state.text())
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(target)

@@ -1,0 +1,156 @@
+"""One night after the other: a day's run over what is new and what is not settled, and the state that it leaves.
+
+Source: audit.md 3.4; BL-74, BL-75. An event belongs to the UTC day of its own clock; a run sees no event of a later
+day, so it does not depend on when it is made. The cut W is the least T of a message that somebody is still owed or
+that a station has not ordered, and at most MARGIN before midnight; everything below W is settled and not read again. What a
+run finds is what no earlier night has reported. While evidence is missing the cut stays, and the day is provisional.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from roamcast.analytics import tables, verdict
+from roamcast.analytics.carried import Carried
+from roamcast.analytics.engine_local import ROWS_MAX, Report, judge
+from roamcast.analytics.evidence import Segment, rows
+from roamcast.analytics.ingest import ingest
+from roamcast.analytics.judgement import Options
+from roamcast.analytics.settling import MARGIN, settled
+from roamcast.analytics.tables import UNDECIDED, Tables
+
+HOLD = 7 * 86_400_000_000
+"""us; a host that has acknowledged nothing for so long does not hold the cut back."""
+
+
+@dataclass(slots=True)
+class Night:
+    """A day's run."""
+
+    report: Report
+    """Only what no earlier night has reported; what is undecided is told each night."""
+    state: Carried
+
+
+def span(day: str) -> tuple[int, int]:
+    """Begin and end of a UTC day, us."""
+    begin = datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
+    end = begin + timedelta(days=1)
+    return int(begin.timestamp()) * 1_000_000, int(end.timestamp()) * 1_000_000
+
+
+def wanted(header: Mapping[str, Any], carried: Carried, until: int) -> bool:
+    """Whether a night that ends at `until` reads the segment with this header."""
+    if not header:
+        return True
+    if int(header.get("opened") or 0) >= until:
+        return False
+    if header.get("writer") == "journal":
+        return True
+    log = (int(header.get("slot") or 0), int(header.get("generation") or 0))
+    return int(header.get("seq") or 0) >= carried.read_from.get(log, 0)
+
+
+def clipped(segment: Segment, until: int) -> Segment:
+    """The segment without events of `until` and later."""
+    if all(not rows(columns) or int(np.max(columns["wall"])) < until for columns in segment.events.values()):
+        return segment
+    kept = {event: _first(columns, until) for event, columns in segment.events.items()}
+    made = Segment(segment.header, kept, segment.status, segment.path, segment.end, segment.closed)
+    made.count = segment.count
+    return made
+
+
+def _first(columns: Mapping[str, Any], until: int) -> dict[str, Any]:
+    keep = np.asarray(columns["wall"]) < until
+    made: dict[str, Any] = {}
+    for name, values in columns.items():
+        if values is None:
+            made[name] = None
+        elif isinstance(values, list):
+            made[name] = [value for value, kept in zip(values, keep.tolist(), strict=True) if kept]
+        elif name + "_len" in columns:
+            made[name] = np.asarray(values)[np.repeat(keep, np.asarray(columns[name + "_len"]).astype(np.int64))]
+        else:
+            made[name] = np.asarray(values)[keep]
+    return made
+
+
+def run_night(
+    segments: Iterable[Segment],
+    day: str,
+    carried: Carried,
+    *,
+    hold: int = HOLD,
+    margin: int = MARGIN,
+    rows_max: int = ROWS_MAX,
+) -> Night:
+    """Judge one day. segments: at least those that are `wanted`; carried: the state of an earlier day."""
+    since, until = span(day)
+    chosen = [clipped(s, until) for s in segments if wanted(s.header, carried, until)]
+    made, differences = ingest(chosen, carried.segments())
+    options = Options(
+        since,
+        until,
+        before=carried.before(),
+        floor=carried.floor,
+        stamps_start=carried.floor,
+        numbers=carried.numbers,
+    )
+    report = judge(above(made, carried), differences, made["orders"], options, rows_max)
+    keys = [key_of(row) for row in report.findings.to_pylist()]
+    report.findings, all_keys = _new(report.findings, keys, carried), frozenset(keys)
+    report.verdict = verdict.overall(report.findings)
+    pending = {client: len(messages) for client, messages in report.outcome.pending.items()}
+    report.hosts = verdict.per_host(made["clients"], report.findings, pending)
+    state = settled(chosen, report, carried, day, (hold, margin))
+    state.reported = all_keys
+    return Night(report, state)
+
+
+def above(made: Tables, carried: Carried) -> Tables:
+    """The tables without settled messages, and with the stamps of the last settled ones."""
+    if not carried.floor:
+        return made
+    result = dict(made)
+    for name in ("messages", "orders", "given"):
+        slot, n = tables.column(made[name], "slot"), tables.column(made[name], "n")
+        floor = np.zeros(int(max(slot.max(initial=0), *carried.floor)) + 1, np.int64)
+        floor[list(carried.floor)] = list(carried.floor.values())
+        result[name] = made[name].filter(pa.array(n >= floor[slot]))
+    stamps = made["stamps"]
+    slot, n = tables.column(stamps, "slot"), tables.column(stamps, "n")
+    floor = np.zeros(int(max(slot.max(initial=0), *carried.floor)) + 1, np.int64)
+    floor[list(carried.floor)] = list(carried.floor.values())
+    old = [
+        (slot, entry, carried.floor[slot] - 1, value)
+        for slot, stamp in carried.stamps.items()
+        for entry, value in stamp.items()
+    ]
+    kept = (
+        tables.table(tables.STAMPS, dict(zip(tables.STAMPS.names, zip(*old, strict=True), strict=True)))
+        if old
+        else None
+    )
+    fresh = stamps.filter(pa.array(n >= floor[slot]))
+    result["stamps"] = pa.concat_tables([kept, fresh]) if kept is not None else fresh
+    return result
+
+
+def key_of(row: Mapping[str, Any]) -> str:
+    """What makes a finding the same one in two nights."""
+    names = ("kind", "severity", "host", "station", "slot", "n", "other_slot", "other_n")
+    return hashlib.sha256(repr([row[name] for name in names]).encode()).hexdigest()[:20]
+
+
+def _new(findings: pa.Table, keys: Sequence[str], carried: Carried) -> pa.Table:
+    fresh = pa.array([key not in carried.reported for key in keys], pa.bool_())
+    return findings.filter(pc.or_(fresh, pc.equal(findings.column("severity"), UNDECIDED)))
