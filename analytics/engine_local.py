@@ -46,13 +46,13 @@ def audit(segments: Sequence[Segment], options: Options | None = None, rows_max:
 
 def judge(made: Tables, differences: pa.Table, orders: pa.Table, options: Options, rows_max: int = ROWS_MAX) -> Report:
     """Run all checks over tables. differences: what ingest found. orders: all orders that were read, for holes."""
-    case = Case(made, options)
+    case = Case(made, orders, options)
     buckets = case.buckets(rows_max)
     outcome = Outcome()
     wrong = [row for begin, end in buckets for row in case.verify_clock(begin, end)]
     if wrong:
         outcome.findings += wrong + case.repair_clock(buckets)
-    outcome.add(case.of_the_whole(orders))
+    outcome.add(case.of_the_whole())
     for begin, end in buckets:
         outcome.add(case.of_clients(begin, end))
     findings = sorted_findings(pa.concat_tables([differences, tables.violations(outcome.findings)]))

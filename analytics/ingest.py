@@ -127,10 +127,12 @@ def _orders(stations: Sequence[Segment]) -> tuple[dict[str, Any], Ints]:
     station = np.array([s.station for s in stations], np.int64)[origin_of(stations, "order")]
     position, slot, n, wall = (joined(stations, "order", name) for name in ("position", "slot", "n", "wall"))
     seq = np.array([int(s.header.get("seq") or 0) for s in stations], np.int64)[origin_of(stations, "order")]
-    by = np.lexsort((wall, message_key(slot, n), position, station))
-    first = starts_of(station[by], position[by], message_key(slot, n)[by])
-    by = by[first]
-    again = np.flatnonzero((station[by][1:] == station[by][:-1]) & (position[by][1:] == position[by][:-1]))
+    key = message_key(slot, n)
+    by = np.lexsort((key, wall, position, station))
+    first = starts_of(station[by], position[by])
+    kept = by[first]
+    group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(by))))
+    other = np.flatnonzero(key[by] != key[kept][group])
     conflicts = [
         {
             "kind": "order_conflict", "station": station[j], "slot": slot[i], "n": n[i], "other_slot": slot[j],
@@ -138,11 +140,10 @@ def _orders(stations: Sequence[Segment]) -> tuple[dict[str, Any], Ints]:
             "witness": f"station {station[j]} has two messages at position {position[j]} of its order: "
             f"{slot[i]}:{n[i]} and {slot[j]}:{n[j]}",
         }
-        for i, j in zip(by[again].tolist(), by[again + 1].tolist(), strict=True)
+        for i, j in zip(kept[group[other]].tolist(), by[other].tolist(), strict=True)
     ]  # fmt: skip
-    keep = np.setdiff1d(np.arange(len(by)), again + 1)
     columns = {"station": station, "position": position, "slot": slot, "n": n, "wall": wall, "seg": seq}
-    table = tables.table(tables.ORDERS, {name: values[by[keep]] for name, values in columns.items()})
+    table = tables.table(tables.ORDERS, {name: values[kept] for name, values in columns.items()})
     return {"table": table, "conflicts": conflicts}, station
 
 

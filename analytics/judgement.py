@@ -72,7 +72,8 @@ class Outcome:
 class Case:
     """Everything that the checks look things up in: small beside the deliveries, the same for all buckets."""
 
-    def __init__(self, made: Tables, options: Options) -> None:
+    def __init__(self, made: Tables, orders: pa.Table, options: Options) -> None:
+        """orders: all that was read, also of settled messages: only so can holes in it be told."""
         self.made = made
         self.options = options
         self.names: list[str] = made["clients"].column("name").to_pylist()
@@ -87,6 +88,7 @@ class Case:
         self.accounts = Accounts(self.history, self.sessions, self.membership, self.names, options.floor)
         self.clock: Ints = self.history.hlc
         """T; the engine replaces it by the repaired one if it does not extend happened-before."""
+        self.holes = fifo.holes(orders)
         self.evidence = self._evidence()
         self.incomplete = {int(row["station"]) for row in self.evidence}
         self.evidence += completeness.concerned(made, self.sessions, self.incomplete, self.names)
@@ -96,6 +98,7 @@ class Case:
         made, before, until = self.made, self.options.before, self.options.until
         found = completeness.segments(made["segments"], before, until)
         found += completeness.stations(made, self.history, self.sessions, before)
+        found += [row for row in self.holes if row.get("severity") == UNDECIDED]
         return found
 
     def buckets(self, rows_max: int) -> list[tuple[int, int]]:
@@ -112,10 +115,10 @@ class Case:
 
     # ---- the whole ----
 
-    def of_the_whole(self, orders: pa.Table) -> Outcome:
-        """Evidence, membership of the group, and the stations' orders. orders: all that was read, for holes."""
+    def of_the_whole(self) -> Outcome:
+        """Evidence, own numbers of hosts, and the stations' orders."""
         history, outcome = self.history, Outcome()
-        outcome.findings += self.evidence + fifo.holes(orders)
+        outcome.findings += self.evidence + [row for row in self.holes if row.get("severity") != UNDECIDED]
         lossy = UNDECIDED if self.incomplete else INFO if self.membership.lost else VIOLATION
         clients = self.made["clients"]
         pairs = zip(clients.column("host").to_pylist(), clients.column("incarnation").to_pylist(), strict=True)

@@ -2,8 +2,9 @@
 
 Source: audit.md 3.4; BL-74, BL-75. An event belongs to the UTC day of its own clock; a run sees no event of a later
 day, so it does not depend on when it is made. The cut W is the least T of a message that somebody is still owed or
-that a station has not ordered, and at most MARGIN before midnight; everything below W is settled and not read again. What a
-run finds is what no earlier night has reported. While evidence is missing the cut stays, and the day is provisional.
+that a station has not ordered, and at most MARGIN before midnight; everything below W is settled and not read again.
+What a run finds is what no earlier night has reported. While evidence is missing the cut stays and the day
+is provisional.
 """
 
 from __future__ import annotations

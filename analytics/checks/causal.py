@@ -48,15 +48,15 @@ class Pairs:
 
 
 def inversions(history: History, clock: Ints, receiver: Receiver, pending: Ints) -> Pairs:
-    """All inverted pairs of one receiver, but those of one sender (they are for the check of FIFO).
+    """All inverted pairs of one receiver, but given ones of one sender (they are for the check of FIFO).
 
     clock: T per message. pending: messages that the receiver is owed and has not been given: they come after all else.
     """
     owed = pending[np.argsort(clock[pending], kind="stable")]
     message = np.concatenate((receiver.message, owed))
     x, y = inverted_rows(clock[message], history.client[message])
-    strangers = history.client[message[x]] != history.client[message[y]]
-    x, y = x[strangers], y[strangers]
+    asked = (history.client[message[x]] != history.client[message[y]]) | (x >= len(receiver.message))
+    x, y = x[asked], y[asked]
     unseen = x >= len(receiver.message)
     place = np.concatenate((receiver.place, np.zeros(len(owed), np.int64)))
     wall = np.concatenate((receiver.wall, np.zeros(len(owed), np.int64)))
@@ -190,19 +190,15 @@ def judge(
     for part in np.array_split(np.arange(len(unique)), max(1, len(unique) // PAIR_CHUNK)):
         answer[part], via[part] = past.before(x[part], y[part], host_of_client)
     by_stamp = stamps.covers(y, x)
-    counts = np.bincount(back[pairs.station == 0], minlength=len(unique))
     made = []
     for i in np.flatnonzero((answer | by_stamp)[back]).tolist():
         j = int(back[i])
         row = _finding(history, pairs, i, names)
-        row["count"] = 1
         if answer[j]:
             row["witness"] += _proof(history, past, int(pairs.x[i]), int(pairs.y[i]), int(via[j]), names)
         else:
             row |= {"kind": "causal_stamp", "severity": INFO}
             row["witness"] += f"; only the stamp of {history.name(int(pairs.y[i]))} says that it came first"
-        if counts[j] > 1:
-            row["witness"] += f"; so at {counts[j]} hosts"
         made.append(row)
     return made
 

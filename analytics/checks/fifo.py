@@ -92,7 +92,7 @@ def _holes_of(station: int, position: Ints, slot: Ints, n: Ints, wall: Ints, beg
             "witness": f"the order of station {station} has no positions {a + 1} to {b - 1} in its log",
         })  # fmt: skip
     stretch = np.searchsorted(gaps, np.arange(len(slot)), side="right")
-    by = np.argsort(slot, kind="stable")
+    by = np.lexsort((n, slot, stretch))
     same = (slot[by][1:] == slot[by][:-1]) & (stretch[by][1:] == stretch[by][:-1])
     step = np.diff(n[by])
     for i in np.flatnonzero(same & (step > 1))[:PER_RECEIVER_MAX].tolist():
@@ -100,7 +100,8 @@ def _holes_of(station: int, position: Ints, slot: Ints, n: Ints, wall: Ints, beg
         made.append({
             "kind": "order_hole", "station": station, "slot": slot[k], "n": n[j] + 1, "other_slot": slot[k],
             "other_n": n[k], "place": position[k], "wall": wall[k], "count": step[i] - 1,
-            "witness": f"station {station} ordered {slot[k]}:{n[k]} at {position[k]} next after {slot[k]}:{n[j]}",
+            "witness": f"station {station} ordered {slot[k]}:{n[k]} at {position[k]}, {slot[k]}:{n[j]} at "
+            f"{position[j]}, and nothing between",
         })  # fmt: skip
     by = np.lexsort((position, n, slot))
     again = np.setdiff1d(np.arange(len(by)), starts_of(slot[by], n[by]))
