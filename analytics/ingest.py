@@ -184,15 +184,19 @@ def _messages(
 def _differences(
     facts: dict[str, npt.NDArray[Any]], slot: Ints, n: Ints, station: Ints, wall: Ints, other: Ints, used: Ints
 ) -> list[dict[str, Any]]:
-    made = []
+    made: dict[tuple[int, int], dict[str, Any]] = {}
     for i, j in zip(other.tolist(), used.tolist(), strict=True):
+        message = (int(slot[i]), int(n[i]))
+        if message in made:
+            made[message]["count"] += 1
+            continue
         what = [f"{name} {facts[name][i]} and {facts[name][j]}" for name in FACTS if facts[name][i] != facts[name][j]]
-        made.append({
-            "kind": "facts_differ", "station": station[i], "slot": slot[i], "n": n[i], "wall": wall[i],
+        made[message] = {
+            "kind": "facts_differ", "station": station[i], "slot": slot[i], "n": n[i], "wall": wall[i], "count": 1,
             "witness": f"stations {station[i]} and {station[j]} tell different facts of message {slot[i]}:{n[i]}: "
             + ", ".join(what),
-        })  # fmt: skip
-    return made
+        }  # fmt: skip
+    return list(made.values())
 
 
 def _stamps(stations: Sequence[Segment], own_rows: Ints, slot: Ints, n: Ints) -> pa.Table:

@@ -27,6 +27,8 @@ NOT_SURE = frozenset({"missing", "base_unearned", "gap_unexplained", "causal", "
 
 SOUND = ("closed", "unsigned")
 
+GRACE = 86_400_000_000
+
 
 @dataclass(slots=True)
 class Options:
@@ -36,7 +38,9 @@ class Options:
     """us; latencies and handoffs before it were counted by an earlier night."""
     until: int = 0
     """us; end of what is looked at, 0: the end of all."""
-    grace: int = 86_400_000_000
+    margin: int = 600_000_000
+    """us before `until` in which a message need not have been ordered by its own station yet."""
+    grace: int = GRACE
     """us after which a message that its origin's log does not have, though that goes on, is invented."""
     before: completeness.Before = field(default_factory=completeness.Before)
     floor: dict[int, int] = field(default_factory=dict)
@@ -85,7 +89,7 @@ class Case:
         self.places = Places(self.history, self.sessions, made)
         self.stamps = stamps.Stamps(self.history, made["stamps"], options.stamps_start)
         self.membership = Membership(self.history, self.sessions, made)
-        self.accounts = Accounts(self.history, self.sessions, self.membership, self.names, options.floor)
+        self.accounts = Accounts(self.history, self.sessions, self.membership, self.names, options.floor, options.since)
         self.clock: Ints = self.history.hlc
         """T; the engine replaces it by the repaired one if it does not extend happened-before."""
         self.holes = fifo.holes(orders)
@@ -125,7 +129,11 @@ class Case:
         numbers = {i: self.options.numbers[pair] for i, pair in enumerate(pairs) if pair in self.options.numbers}
         outcome.findings += fifo.own_numbers(history, self.names, lossy, numbers)
         outcome.findings += completeness.messages(
-            history, self.sessions, self.incomplete, self.membership.lost, self.options.until, self.options.grace
+            history,
+            self.sessions,
+            self.incomplete,
+            self.membership.lost,
+            completeness.Times(self.options.until, self.options.margin, self.options.grace),
         )
         outcome.findings += completeness.cuts(history, self.membership.cut)
         scratch = np.full(history.count, -1, np.int64)
@@ -206,7 +214,8 @@ class Case:
             outcome.findings += rows + fifo.out_of_order(history, receiver, name, scratch)
             outcome.findings += stamps.understated(history, self.stamps, self.membership, receiver, name)
             outcome.pending[client] = account.pending
-            owed = account.pending[:0] if client in self.unsure else account.pending
+            given = np.isin(account.pending, receiver.message)  # but not acknowledged yet
+            owed = account.pending[:0] if client in self.unsure else account.pending[~given]
             found.append(causal.inversions(history, self.clock, receiver, owed))
             counted.append(latency.of_client(history, client, claims, self.options.since))
             outcome.gaps.append(latency.handoffs(client, claims, self.options.since))

@@ -4,7 +4,7 @@ Source: audit.md 3.4; BL-74, BL-75. An event belongs to the UTC day of its own c
 day, so it does not depend on when it is made. The cut W is the least T of a message that somebody is still owed or
 that a station has not ordered, and at most MARGIN before midnight; everything below W is settled and not read again.
 What a run finds is what no earlier night has reported. While evidence is missing the cut stays and the day
-is provisional.
+is provisional. A clock is held only against messages that are not settled: a settled one came first everywhere.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from roamcast.analytics.carried import Carried
 from roamcast.analytics.engine_local import ROWS_MAX, Report, judge
 from roamcast.analytics.evidence import Segment, rows
 from roamcast.analytics.ingest import ingest
-from roamcast.analytics.judgement import Options
+from roamcast.analytics.judgement import GRACE, Options
 from roamcast.analytics.settling import MARGIN, settled
 from roamcast.analytics.tables import UNDECIDED, Tables
 
@@ -92,6 +92,7 @@ def run_night(
     *,
     hold: int = HOLD,
     margin: int = MARGIN,
+    grace: int = GRACE,
     rows_max: int = ROWS_MAX,
 ) -> Night:
     """Judge one day. segments: at least those that are `wanted`; carried: the state of an earlier day."""
@@ -101,6 +102,8 @@ def run_night(
     options = Options(
         since,
         until,
+        margin,
+        grace,
         before=carried.before(),
         floor=carried.floor,
         stamps_start=carried.floor,
@@ -148,8 +151,9 @@ def above(made: Tables, carried: Carried) -> Tables:
 
 def key_of(row: Mapping[str, Any]) -> str:
     """What makes a finding the same one in two nights."""
-    names = ("kind", "severity", "host", "station", "slot", "n", "other_slot", "other_n")
-    return hashlib.sha256(repr([row[name] for name in names]).encode()).hexdigest()[:20]
+    names = ("kind", "severity", "host", "slot", "n", "other_slot", "other_n")
+    where = 0 if row["host"] or row["kind"] == "facts_differ" else row["station"]
+    return hashlib.sha256(repr([where, *(row[name] for name in names)]).encode()).hexdigest()[:20]
 
 
 def _new(findings: pa.Table, keys: Sequence[str], carried: Carried) -> pa.Table:

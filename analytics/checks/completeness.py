@@ -36,6 +36,15 @@ class Before:
     """Stations that had ended by then: no log of them is expected any more."""
 
 
+@dataclass(slots=True)
+class Times:
+    """us; as in judgement.Options."""
+
+    until: int
+    margin: int
+    grace: int
+
+
 def segments(found: pa.Table, before: Before, until: int = 0) -> list[dict[str, Any]]:
     """Judge the files: status, forks, missing numbers, broken chains, heads that peers saw.
 
@@ -145,13 +154,12 @@ def stations(made: Tables, history: History, sessions: Sessions, before: Before)
 
 
 def messages(
-    history: History, sessions: Sessions, incomplete: set[int], lost: set[int], until: int, grace: int
+    history: History, sessions: Sessions, incomplete: set[int], lost: set[int], times: Times
 ) -> list[dict[str, Any]]:
     """Find messages whose origin does not tell of them, or of which nobody tells.
 
     incomplete: stations whose log is not whole. lost: stations that were lost for good, with what they had not ordered.
-    until: end of what is looked at, us, 0: the end of all. grace: us
-    after which a message that its origin's log does not have, though it goes on, is `invented`. Other findings:
+    times.grace after it came a message that its origin's log does not have, though that goes on, is `invented`. Also:
     `origin_log_missing`, `messages_unknown`.
     """
     made: list[dict[str, Any]] = []
@@ -164,12 +172,12 @@ def messages(
         if unknown > 0:
             text = f"of station {slot}'s messages {first} to {max(last, int(claimed[column]))} {unknown} are in no log"
             made.append(_finding("messages_unknown", slot, text, slot=slot, n=first, count=unknown))
-        made += _not_by_origin(history, slot, rows, slot in incomplete, slot in lost, until, grace)
+        made += _not_by_origin(history, slot, rows, slot in incomplete, slot in lost, times)
     return made
 
 
 def _not_by_origin(
-    history: History, slot: int, rows: Any, incomplete: bool, lost: bool, until: int, grace: int
+    history: History, slot: int, rows: Any, incomplete: bool, lost: bool, times: Times
 ) -> list[dict[str, Any]]:
     own = rows[history.by_origin[rows]]
     others = rows[~history.by_origin[rows]]
@@ -180,7 +188,7 @@ def _not_by_origin(
         return []
     reach = int(order.wall.max()) if order is not None and len(order.wall) else 0
     made = []
-    degrees = _degrees(history.wall[others], reach, incomplete, until, grace)
+    degrees = _degrees(history.wall[others], reach, incomplete, times)
     if lost:
         degrees = {INFO: np.ones(len(others), bool)}
     for severity, mask in degrees.items():
@@ -196,12 +204,12 @@ def _not_by_origin(
     return made
 
 
-def _degrees(wall: Any, reach: int, incomplete: bool, until: int, grace: int) -> dict[str, Any]:
+def _degrees(wall: Any, reach: int, incomplete: bool, times: Times) -> dict[str, Any]:
     """How sure it is that the origin never had them: severity -> mask."""
     if incomplete:
         return {UNDECIDED: np.ones(len(wall), bool)}
-    surely = wall + grace < reach
-    soon = (until > 0) & (wall + 300_000_000 > until) & ~surely
+    surely = wall + times.grace < reach
+    soon = (times.until > 0) & (wall + times.margin > times.until) & ~surely
     return {"violation": surely, INFO: soon, UNDECIDED: ~surely & ~soon}
 
 

@@ -39,10 +39,17 @@ class Accounts:
     """The check for one bucket after the other; it keeps no findings."""
 
     def __init__(
-        self, history: History, sessions: Sessions, membership: Membership, names: list[str], floor: Mapping[int, int]
+        self,
+        history: History,
+        sessions: Sessions,
+        membership: Membership,
+        names: list[str],
+        floor: Mapping[int, int],
+        since: int,
     ) -> None:
-        """floor: slot -> n below which messages were settled by an earlier night and are not looked at again."""
+        """floor: slot -> n below which messages were settled by nights before `since`, and are not looked at again."""
         self._floor = floor
+        self._since = since
         self._history = history
         self._sessions = sessions
         self._membership = membership
@@ -82,7 +89,9 @@ class Accounts:
         """Messages that no station tells of, and messages for somebody else: only spools can have them."""
         unknown = np.flatnonzero(mine["message"] < 0)
         floor = np.array([self._floor.get(slot, 0) for slot in mine["slot"][unknown].tolist()], np.int64)
-        old = unknown[mine["n"][unknown] < floor]
+        a, b = (int(i) for i in self._sessions.range_of[client : client + 2])
+        began = self._sessions.wall[a:b][np.searchsorted(self._sessions.e[a:b], mine["e"][unknown])]
+        old = unknown[(mine["n"][unknown] < floor) & (began >= self._since)]
         unknown = unknown[mine["n"][unknown] >= floor]
         made = []
         if len(old):

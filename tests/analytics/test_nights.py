@@ -1,0 +1,186 @@
+"""Night after night: the same findings as one run over everything; the same night twice; what comes late."""
+
+from __future__ import annotations
+
+import random
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+import simulated
+from audit_world import NOON, A, B, C, story
+
+from roamcast.analytics.carried import Carried, load_before, path_of, provisional_days, save
+from roamcast.analytics.engine_local import audit
+from roamcast.analytics.evidence import Segment
+from roamcast.analytics.judgement import Options
+from roamcast.analytics.nights import Night, key_of, run_night, span
+
+FIRST = date(2027, 1, 16)
+DAYS = 4
+MARGIN = 4 * 3_600_000_000
+"""us; what takes milliseconds in the simulator takes an hour here."""
+GRACE = 100 * simulated.DAY
+
+
+def days(count: int) -> list[str]:
+    return [(FIRST + timedelta(days=i)).isoformat() for i in range(count)]
+
+
+def nights(segments: list[Segment], directory: Path, count: int) -> list[Night]:
+    made = []
+    for day in days(count):
+        night = run_night(segments, day, load_before(directory, day), margin=MARGIN, grace=GRACE)
+        save(directory, night.state)
+        made.append(night)
+    return made
+
+
+def findings(night: Night) -> set[str]:
+    return {key_of(row) for row in night.report.findings.to_pylist()}
+
+
+def broken(segments: list[Segment], rng: random.Random) -> str:
+    """Change one thing: two neighbours of one station's order change places, a base is raised, a size is another."""
+    what = rng.choice(("order", "base", "facts"))
+    for segment in rng.sample(segments, len(segments)):
+        orders, sessions = segment.events.get("order"), segment.events.get("session")
+        if what == "order" and orders and len(orders["position"]) > 4:
+            i = rng.randrange(len(orders["position"]) - 1)
+            orders["position"][i : i + 2] = orders["position"][i : i + 2][::-1].copy()
+            return what
+        if what == "base" and sessions and len(sessions["base"]):
+            sessions["base"][rng.randrange(1, len(sessions["base"]))] += 2
+            return what
+        if what == "facts" and orders and len(orders["size"]):
+            orders["size"][rng.randrange(len(orders["size"]))] += 1
+            return what
+    return ""
+
+
+def test_two_nights_are_one_run(tmp_path: Path, seed: int) -> None:
+    """Whole runs of the simulator, stretched over days; every second one with one thing changed."""
+    rng = random.Random(seed)
+    moved = found = 0
+    for i in range(30):
+        chosen = rng.randrange(1_000_000)
+        print(f"simulator seed {chosen}")
+        simulation, _ = simulated.run("mixed", chosen, skew=0)
+        segments = simulated.stretched(simulation, DAYS)
+        what = broken(segments, rng) if i % 2 else ""
+        print("changed:", what)
+        whole = [
+            row for row in audit(segments, Options(grace=GRACE)).findings.to_pylist() if row["severity"] == "violation"
+        ]
+        directory = tmp_path / str(i)
+        separate = nights(segments, directory, DAYS)
+        told = [
+            row for night in separate for row in night.report.findings.to_pylist() if row["severity"] == "violation"
+        ]
+        print(*(f"{row['kind']}: {row['witness']}" for row in whole), "--", sep="\n")
+        print(*(f"{row['kind']}: {row['witness']}" for row in told), sep="\n")
+        more = {key_of(row) for row in told} - {key_of(row) for row in whole}
+        assert {key_of(row) for row in told} >= {key_of(row) for row in whole}
+        assert not more or what == "base"  # what a base claimed one night may come the next night after all
+        assert len({key_of(row) for row in told}) == len(told), "told twice"
+        moved += any(first > 1 for first in separate[-1].state.floor.values())
+        found += bool(whole)
+    print(f"the cut moved in {moved} of 30 runs; {found} had findings")
+    assert moved > 10 and found > 3
+
+
+def test_the_same_night_again_is_the_same(tmp_path: Path) -> None:
+    simulation, _ = simulated.run("mixed", 7, skew=0)
+    segments = simulated.stretched(simulation, 3)
+    first = nights(segments, tmp_path, 3)
+    texts = [path_of(tmp_path, day).read_text() for day in days(3)]
+    second = nights(list(reversed(segments)), tmp_path, 3)
+    assert [path_of(tmp_path, day).read_text() for day in days(3)] == texts
+    for one, other in zip(first, second, strict=True):
+        assert one.report.findings.equals(other.report.findings)
+        assert one.report.hosts.equals(other.report.hosts)
+        assert one.report.latencies.equals(other.report.latencies)
+
+
+def test_later_days_do_not_change_a_night(tmp_path: Path) -> None:
+    simulation, _ = simulated.run("mixed", 7, skew=0)
+    segments = simulated.stretched(simulation, 3)
+    until = span(days(1)[0])[1]
+    early = [segment for segment in segments if int(segment.header["opened"]) < until]
+    one, other = (run_night(line, days(1)[0], Carried(), margin=MARGIN, grace=GRACE) for line in (segments, early))
+    assert one.state.text() == other.state.text()
+    assert one.report.findings.equals(other.report.findings)
+
+
+def test_deliveries_and_latencies_of_all_nights_add_up(tmp_path: Path) -> None:
+    simulation, _ = simulated.run("mixed", 11, skew=0)
+    segments = simulated.stretched(simulation, DAYS)
+    whole = sum(audit(segments).latencies.column("count").to_pylist())
+    assert whole > 0
+    assert sum(sum(n.report.latencies.column("count").to_pylist()) for n in nights(segments, tmp_path, DAYS)) == whole
+
+
+def test_a_late_segment_opens_its_day_again(tmp_path: Path) -> None:
+    simulation, _ = simulated.run("mixed", 7, skew=0)
+    segments = simulated.stretched(simulation, 3)
+    late = next(s for s in segments if s.station == 1 and s.header["seq"] == 2)
+    separate = nights([s for s in segments if s is not late], tmp_path, 3)
+    assert [night.report.verdict for night in separate] == ["clean", "undecided", "undecided"]
+    again = provisional_days(tmp_path, days(3)[-1])
+    assert again == days(3)[1:]
+    for day in again:
+        night = run_night(segments, day, load_before(tmp_path, day), margin=MARGIN, grace=GRACE)
+        save(tmp_path, night.state)
+        assert night.report.verdict == "clean"
+    assert provisional_days(tmp_path, days(3)[-1]) == []
+
+
+def test_a_night_without_rows(tmp_path: Path) -> None:
+    simulation, _ = simulated.run("mixed", 7, skew=0)
+    segments = simulated.stretched(simulation, 1)
+    last = {s.station: s for s in segments}
+    begin, end = span(days(2)[1])
+    for station, segment in last.items():
+        header = {**segment.header, "seq": 2, "prev": segment.end, "opened": begin}
+        segments.append(Segment(header, {}, "closed", "quiet", bytes([station]) * 32, end))
+    quiet = nights(segments, tmp_path, 2)[1]
+    assert quiet.report.verdict == "clean" and quiet.report.findings.num_rows == 0
+
+
+def test_nothing_at_all() -> None:
+    night = run_night([], days(1)[0], Carried())
+    assert night.report.verdict == "clean" and night.report.hosts.num_rows == 0
+
+
+def test_a_log_that_ends_before_midnight_is_not_whole() -> None:
+    night = run_night(story().segments(), "2027-01-15", Carried())
+    assert {row["kind"] for row in night.report.findings.to_pylist()} == {"log_ends_early", "evidence"}
+    assert night.state.provisional and night.report.verdict == "undecided"
+
+
+def test_each_event_is_in_one_day() -> None:
+    """Acknowledged one microsecond before midnight, or at midnight."""
+    for shift, counted in ((-1, 3), (0, 0)):
+        world = story()
+        world.now = NOON + simulated.DAY // 2 + shift - 1_000_000 - 2 * 1_000_000
+        before = audit(world.segments()).latencies.num_rows
+        assert before > 0
+        world.send(C)
+        world.place(2, (1, 6))
+        world.now = NOON + simulated.DAY // 2 + shift - 1_000_000
+        row = world.log(2, "ack", B, 77, 1, len(world.order[2]))
+        assert row[0] == NOON + simulated.DAY // 2 + shift
+        night = run_night(world.segments(size=1000), "2027-01-15", Carried())
+        pending = {row["host"]: row["pending"] for row in night.report.hosts.to_pylist()}
+        assert pending["bob"] == (0 if counted else 1)
+        assert pending["ann"] == 1
+
+
+def test_a_state_survives_its_file(tmp_path: Path) -> None:
+    simulation, _ = simulated.run("mixed", 7, skew=0)
+    night = run_night(simulated.stretched(simulation, 1), days(1)[0], Carried(), margin=MARGIN, grace=GRACE)
+    assert night.state.events and night.state.floor and night.state.heads
+    assert Carried.parsed(night.state.text()).text() == night.state.text()
+    with pytest.raises(ValueError, match="no carried state"):
+        Carried.parsed('{"schema": 99}')
+    assert A
