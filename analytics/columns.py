@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from roamcast.analytics.tables import Flags, Ints
+from roamcast.analytics.tables import PLACE_SHIFT, PLACE_ZERO, Flags, Ints
 
 N_BITS = 44
 N_MAX = (1 << N_BITS) - 1
 """Numbers in a stream beyond this are no numbers: 2^44 rows of one station."""
+
+
+def place_of(e: Ints, c: Ints) -> Ints:
+    """The place of position c of session e, as in middleware/delivery_log.py."""
+    return (e << PLACE_SHIFT) | (c + PLACE_ZERO)
 
 
 def message_key(slot: Ints, n: Ints) -> Ints:
@@ -54,6 +60,15 @@ def found(sorted_keys: Ints, wanted: Ints) -> Ints:
     at[at == len(sorted_keys)] = 0
     hit: Ints = np.where(sorted_keys[at] == wanted, at, -1)
     return hit
+
+
+def running_max(values: Ints, group: Ints) -> Ints:
+    """The running maximum within each group of neighbours."""
+    made = values.copy()
+    cuts = np.append(starts_of(group), len(group)).tolist()
+    for a, b in pairwise(cuts):
+        np.maximum.accumulate(values[a:b], out=made[a:b])
+    return made
 
 
 def matrix(offsets: Ints, values: Ints, width: int) -> Ints:

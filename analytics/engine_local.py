@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -16,6 +17,7 @@ from roamcast.analytics import tables, verdict
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import Case, Options, Outcome
+from roamcast.analytics.reading import Keys, files, read_all
 from roamcast.analytics.tables import Tables
 
 ROWS_MAX = 2_000_000
@@ -42,6 +44,11 @@ def audit(segments: Sequence[Segment], options: Options | None = None, rows_max:
     """Judge everything that these segments tell."""
     made, differences = ingest(segments)
     return judge(made, differences, made["orders"], options or Options(), rows_max)
+
+
+def audit_directory(directory: Path, keys: Keys | None = None, options: Options | None = None) -> Report:
+    """Judge all files of a directory. keys: how signatures are verified; None: they are not looked at."""
+    return audit(read_all(files(directory), keys), options)
 
 
 def judge(made: Tables, differences: pa.Table, orders: pa.Table, options: Options, rows_max: int = ROWS_MAX) -> Report:

@@ -86,7 +86,7 @@ class Case:
         self.journals = Journals(self.history, made)
         self._journaled = set(self.journals.clients.tolist())
         self.sent_place = receivers.sent_places(self.history, self.journals)
-        self.places = Places(self.history, self.sessions, made)
+        self.places = Places(self.history, self.sessions, self.journals)
         self.stamps = stamps.Stamps(self.history, made["stamps"], options.stamps_start)
         self.membership = Membership(self.history, self.sessions, made)
         self.accounts = Accounts(self.history, self.sessions, self.membership, self.names, options.floor, options.since)

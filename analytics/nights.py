@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,12 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables, verdict
-from roamcast.analytics.carried import Carried
+from roamcast.analytics.carried import Carried, load_before, save
 from roamcast.analytics.engine_local import ROWS_MAX, Report, judge
 from roamcast.analytics.evidence import Segment, rows
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import GRACE, Options
+from roamcast.analytics.reading import Keys, files, header_of, read_all
 from roamcast.analytics.settling import MARGIN, settled
 from roamcast.analytics.tables import UNDECIDED, Tables
 
@@ -118,6 +120,18 @@ def run_night(
     state = settled(chosen, report, carried, day, (hold, margin))
     state.reported = all_keys
     return Night(report, state)
+
+
+def audit_night(directory: Path, states: Path, day: str, keys: Keys | None = None) -> Night:
+    """Judge one day of a directory of files, from the state of an earlier day, and save the state it leaves.
+
+    Raises ValueError: the state of the earlier day cannot be read.
+    """
+    carried, until = load_before(states, day), span(day)[1]
+    chosen = [path for path in files(directory) if wanted(header_of(path) or {}, carried, until)]
+    night = run_night(read_all(chosen, keys), day, carried)
+    save(states, night.state)
+    return night
 
 
 def above(made: Tables, carried: Carried) -> Tables:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roamcast.analytics import tables
-from roamcast.analytics.columns import found
+from roamcast.analytics.columns import found, place_of, running_max
 from roamcast.analytics.history import REFUSED, History
 from roamcast.analytics.streams import Deliveries
 from roamcast.analytics.tables import NO_CLIENT, Ints, Tables
@@ -60,6 +60,9 @@ class Journals:
         self.sent_client, self.sent_row, self.sent_number, self.sent_e, self.sent_c, self.sent_wall = (
             tables.column(sent, name) for name in ("client", "row", "number", "e", "c", "wall")
         )
+        self.place: Ints = running_max(place_of(self.e, self.c), self.client)
+        """Of what was given: the rows stand in the order in which it was given, whatever they say of places."""
+        self.sent_place: Ints = place_of(self.sent_e, self.sent_c)
         self.clients: Ints = np.unique(np.concatenate((self.client, self.sent_client)))
 
     def of(self, client: int) -> slice:
@@ -89,7 +92,7 @@ def sent_places(history: History, journals: Journals) -> Ints:
             by = np.argsort(number, kind="stable")
             at = found(number[by], history.number[sent])
             place[sent] = -1
-            place[sent[at >= 0]] = journals.sent_row[rows][by][at[at >= 0]]
+            place[sent[at >= 0]] = journals.sent_place[rows][by][at[at >= 0]]
         place[sent] = np.maximum.accumulate(place[sent])
     return place
 
@@ -120,8 +123,8 @@ def _from_journal(journals: Journals, client: int, sent: Ints, sent_place: Ints,
     """What the application was given."""
     rows = journals.of(client)
     first = first_occurrences(journals.message[rows], scratch)
-    message, row, wall = (values[rows][first] for values in (journals.message, journals.row, journals.wall))
-    return Receiver(client, 0, message, row, wall, sent, sent_place)
+    message, given, wall = (values[rows][first] for values in (journals.message, journals.place, journals.wall))
+    return Receiver(client, 0, message, given, wall, sent, sent_place)
 
 
 def stations(history: History) -> Iterator[Receiver]:

@@ -6,6 +6,8 @@ per delivery or per session. `Places` answers the opposite question: when was th
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -14,6 +16,9 @@ from roamcast.analytics.columns import found, laid_out, matrix, message_key, sta
 from roamcast.analytics.history import NEVER, TO_ALL, History
 from roamcast.analytics.ingest_sessions import session_keys
 from roamcast.analytics.tables import PLACE_SHIFT, PLACE_ZERO, Flags, Ints, Tables
+
+if TYPE_CHECKING:
+    from roamcast.analytics.receivers import Journals
 
 Deliveries = dict[str, Ints]
 """Columns of `tables.DELIVERIES`, sorted by (client, place); and `slot`, `n` of the message."""
@@ -179,7 +184,7 @@ def add_walls(deliveries: Deliveries, acks: pa.Table) -> None:
 class Places:
     """At which place a client was first given a message: by its journal where there is one, else by its sessions."""
 
-    def __init__(self, history: History, sessions: Sessions, made: Tables) -> None:
+    def __init__(self, history: History, sessions: Sessions, journals: Journals) -> None:
         self._history = history
         self._sessions = sessions
         spooled = sessions.spool_position <= sessions.given[sessions.spool_session]
@@ -189,15 +194,12 @@ class Places:
         by = np.lexsort((place, key))
         first = by[starts_of(key[by])]
         self._spool_key, self._spool_place = key[first], place[first]
-        given = made["given"]
-        client, row = tables.column(given, "client"), tables.column(given, "row")
-        key = self._key(client, history.find(tables.column(given, "slot"), tables.column(given, "n")))
-        by = np.lexsort((row, key))
+        key = self._key(journals.client, journals.message)
+        by = np.lexsort((journals.row, key))
         first = by[starts_of(key[by])]
-        self._given_key, self._given_row = key[first], row[first]
+        self._given_key, self._given_place = key[first], journals.place[first]
         self.journaled: Flags = np.zeros(len(sessions.host_of_client), bool)
-        self.journaled[client] = True
-        self.journaled[tables.column(made["sent"], "client")] = True
+        self.journaled[journals.clients] = True
 
     def _key(self, client: Ints, message: Ints) -> Ints:
         return (client << 40) | (message + 1)
@@ -209,7 +211,7 @@ class Places:
         journaled = self.journaled[client]
         at = found(self._given_key, key)
         hit = journaled & (at >= 0)
-        best[hit] = self._given_row[at[hit]]
+        best[hit] = self._given_place[at[hit]]
         at = found(self._spool_key, key)
         hit = ~journaled & (at >= 0)
         best[hit] = self._spool_place[at[hit]]

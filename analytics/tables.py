@@ -3,7 +3,7 @@
 Source: audit.md 3.1; docs/protocols/delivery-log.md. Times are microseconds since 1970 UTC. A *client* is one
 incarnation of a host; it has a dense number that means nothing outside of one run. A message is named (slot, n) and,
 inside of one run, by its index in the `messages` table (see history.py). A *place* orders everything that one client
-was given or has sent: `middleware.delivery_log.place`, or the row of its journal where there is one.
+was given or has sent: `middleware.delivery_log.place`; by its journal where there is one.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ GIVEN = _schema(
 SENT = _schema(
     ("client", _i32), ("row", _i64), ("number", _i64), ("e", _i64), ("c", _i64), ("addressee", _text), ("wall", _i64)
 )
-"""Journals: what the application was given, and what it sent; `row` counts both, in the order of the journal."""
+"""Journals: what the application was given, and what it sent; `row` is the order of the journal. A message is given at
+position `c` of session `e`; its row may stand behind that of a later send: it is written when it is acknowledged."""
 
 DELIVERIES = _schema(
     ("client", _i32), ("place", _i64), ("message", _i64), ("station", _i32), ("e", _i64), ("position", _i64),

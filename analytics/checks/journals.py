@@ -10,19 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from roamcast.analytics.columns import found
+from roamcast.analytics.columns import found, place_of
 from roamcast.analytics.history import History
 from roamcast.analytics.receivers import Journals
 from roamcast.analytics.streams import Deliveries
-from roamcast.analytics.tables import INFO, PLACE_SHIFT, PLACE_ZERO, UNDECIDED, Ints
+from roamcast.analytics.tables import INFO, UNDECIDED, Ints
 
 PER_CLIENT_MAX = 100
-NUMBER_BITS = 32
-
-
-def place_of(e: Ints, c: Ints) -> Ints:
-    """The place of position c of session e."""
-    return (e << PLACE_SHIFT) | (c + PLACE_ZERO)
 
 
 def judged_by(journals: Journals, client: int, claims: Deliveries) -> Deliveries:
@@ -33,7 +27,7 @@ def judged_by(journals: Journals, client: int, claims: Deliveries) -> Deliveries
     count = len(journals.row[rows])
     wall = journals.wall[rows]
     mine = {
-        "client": np.full(count, client, np.int64), "place": journals.row[rows], "message": journals.message[rows],
+        "client": np.full(count, client, np.int64), "place": journals.place[rows], "message": journals.message[rows],
         "station": np.zeros(count, np.int64), "e": journals.e[rows], "position": journals.c[rows], "wall": wall,
         "acked": np.ones(count, np.int64), "slot": journals.slot[rows], "n": journals.n[rows],
     }  # fmt: skip
@@ -42,16 +36,8 @@ def judged_by(journals: Journals, client: int, claims: Deliveries) -> Deliveries
 
 def _begin(journals: Journals, client: int) -> int:
     """The place at which the journal begins: claims from before are not contradicted by it."""
-    rows, sends = journals.of(client), journals.sent_of(client)
-    first = [
-        (int(row[part][0]), int(place_of(e[part][:1], c[part][:1])[0]))
-        for part, row, e, c in (
-            (rows, journals.row, journals.e, journals.c),
-            (sends, journals.sent_row, journals.sent_e, journals.sent_c),
-        )
-        if len(row[part])
-    ]
-    return min(first)[1] if first else 0
+    places = np.concatenate((journals.place[journals.of(client)], journals.sent_place[journals.sent_of(client)]))
+    return int(places.min()) if len(places) else 0
 
 
 def against_claims(
@@ -67,7 +53,7 @@ def against_claims(
     acked = (claims["acked"] != 0) & (claims["message"] >= 0) & (claims["place"] >= _begin(journals, client))
     claimed = {column: values[acked] for column, values in claims.items()}
     base = {"client": client, "host": name}
-    ends = int(place_of(journals.e[rows], journals.c[rows]).max(initial=0))
+    ends = int(journals.place[rows].max(initial=0))
     made = _not_given(history, base, claimed, given, ends, sound)
     unclaimed = np.flatnonzero(~np.isin(given, claims["message"]))
     if len(unclaimed):
