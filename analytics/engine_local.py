@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables, verdict
+from roamcast.analytics.checks.clock import NOT_EXTENDED
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import Case, Options, Outcome
@@ -55,13 +56,11 @@ def judge(made: Tables, differences: pa.Table, orders: pa.Table, options: Option
     """Run all checks over tables. differences: what ingest found. orders: all orders that were read, for holes."""
     case = Case(made, orders, options)
     buckets = case.buckets(rows_max)
-    outcome = Outcome()
-    wrong = [row for begin, end in buckets for row in case.verify_clock(begin, end)]
-    if wrong:
-        outcome.findings += wrong + case.repair_clock(buckets)
-    outcome.add(case.of_the_whole())
-    for begin, end in buckets:
-        outcome.add(case.of_clients(begin, end))
+    outcome = _passed(case, buckets)
+    if any(row["kind"] == NOT_EXTENDED for row in outcome.findings):
+        cycle = case.repair_clock(buckets)
+        outcome = _passed(case, buckets)
+        outcome.findings += cycle
     findings = sorted_findings(pa.concat_tables([differences, tables.violations(outcome.findings)]))
     pending = {client: len(messages) for client, messages in outcome.pending.items()}
     return Report(
@@ -74,6 +73,14 @@ def judge(made: Tables, differences: pa.Table, orders: pa.Table, options: Option
         case,
         outcome,
     )
+
+
+def _passed(case: Case, buckets: Sequence[tuple[int, int]]) -> Outcome:
+    """One pass over everything with the clock that the case has now."""
+    outcome = case.of_the_whole()
+    for begin, end in buckets:
+        outcome.add(case.of_clients(begin, end))
+    return outcome
 
 
 def sorted_findings(findings: pa.Table) -> pa.Table:

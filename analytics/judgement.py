@@ -180,15 +180,11 @@ class Case:
         found = self.deliveries(begin, end)
         yield from receivers.clients(self.history, self.journals, self.sent_place, found, begin, end)
 
-    def verify_clock(self, begin: int, end: int) -> list[dict[str, Any]]:
-        """Whether T extends happened-before at the senders of a bucket."""
-        made = []
-        for receiver, _ in self.clients(begin, end):
-            made += clock.not_extended(self.history, self.history.hlc, receiver, self.names[receiver.client])
-        return made
-
     def repair_clock(self, buckets: list[tuple[int, int]]) -> list[dict[str, Any]]:
-        """Raise T where it does not extend happened-before, over all buckets."""
+        """Raise T where it does not extend happened-before, over all buckets.
+
+        Needed if `of_clients` finds `clock.NOT_EXTENDED` anywhere; then all is to be done again, with the raised clock.
+        """
 
         def all_clients() -> Iterable[Receiver]:
             return (receiver for begin, end in buckets for receiver, _ in self.clients(begin, end))
@@ -211,6 +207,7 @@ class Case:
                 outcome.findings += journals.against_claims(history, self.journals, client, name, claims, sound)
             life = self.membership.lives.get(client)
             account, rows = self.accounts.check(client, mine, [judged[c] for c in life.heir_of] if life else [])
+            outcome.findings += clock.not_extended(history, history.hlc, receiver, name)
             outcome.findings += rows + fifo.out_of_order(history, receiver, name, scratch)
             outcome.findings += stamps.understated(history, self.stamps, self.membership, receiver, name)
             outcome.pending[client] = account.pending

@@ -16,6 +16,8 @@ from roamcast.analytics.history import History
 from roamcast.analytics.receivers import Receiver
 from roamcast.analytics.tables import Ints
 
+NOT_EXTENDED = "clock_not_extension"
+
 ROUNDS_MAX = 10_000
 CYCLE_EVERY = 8
 """Rounds between two looks for a cycle."""
@@ -31,7 +33,7 @@ def not_extended(history: History, clock: Ints, receiver: Receiver, name: str) -
     for i in np.flatnonzero(own <= given).tolist():
         y, x = int(receiver.sent[i]), int(cause[i])
         made.append({
-            "kind": "clock_not_extension", "client": receiver.client, "host": name, "station": history.slot[y],
+            "kind": NOT_EXTENDED, "client": receiver.client, "host": name, "station": history.slot[y],
             "slot": history.slot[y], "n": history.n[y], "other_slot": history.slot[x], "other_n": history.n[x],
             "place": receiver.sent_place[i], "wall": history.wall[y],
             "witness": f"{history.name(y)} of host {name} has clock {own[i]}, but the host had {history.name(x)} with "

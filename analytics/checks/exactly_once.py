@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from roamcast.analytics.history import BROADCAST, History
+from roamcast.analytics.history import BROADCAST, TO_ALL, History
 from roamcast.analytics.membership import Life, Membership
 from roamcast.analytics.streams import Deliveries, Sessions
 from roamcast.analytics.tables import INFO, UNDECIDED, Ints
@@ -109,9 +109,9 @@ class Accounts:
                 witness=f"host {self._names[client]} was given {mine['slot'][i]}:{mine['n'][i]} by station "
                 f"{mine['station'][i]}, but no station tells of that message",
             ))  # fmt: skip
-        real = np.flatnonzero(mine["message"] >= 0)
+        real = np.flatnonzero((mine["message"] >= 0) & (mine["position"] < 0))  # positions of an order were filtered
         to = self._history.audience[mine["message"][real]]
-        wrong = real[(to != -1) & (to != self._sessions.host_of_client[client])]
+        wrong = real[(to != TO_ALL) & (to != self._sessions.host_of_client[client])]
         for i in wrong[:PER_HOST_MAX].tolist():
             made.append(self._row(
                 "not_meant", client, station=mine["station"][i], slot=mine["slot"][i], n=mine["n"][i],
