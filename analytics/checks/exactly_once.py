@@ -138,7 +138,7 @@ class Accounts:
 
     def _early(self, life: Life, mine: Deliveries) -> list[dict[str, Any]]:
         """Broadcasts from before the enrolment."""
-        if not life.enrolled or life.heir_of:
+        if not life.enrolled or life.heir_of or not life.start.any():
             return []
         history = self._history
         real = np.flatnonzero((mine["message"] >= 0) & (mine["position"] > 0))

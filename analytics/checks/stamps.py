@@ -7,6 +7,7 @@ before. Rows carry what changed against the row before of the same station: a va
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -90,8 +91,12 @@ def understated(
     before = receiver.given_before()
     column, n = history.column[receiver.message], history.n[receiver.message]
     made = []
-    for k in np.unique(column).tolist():
-        rows = np.flatnonzero((column == k) & (n <= membership.cut[k]))
+    by = np.argsort(column.astype(np.uint16), kind="stable")
+    cuts = np.searchsorted(column[by], np.arange(len(history.slots) + 1)).tolist()
+    for k, (begin, end) in enumerate(pairwise(cuts)):
+        rows = by[begin:end]
+        if membership.cut[k] < NEVER:
+            rows = rows[n[rows] <= membership.cut[k]]
         if not len(rows):
             continue
         highest = np.maximum.accumulate(n[rows])
