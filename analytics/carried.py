@@ -50,6 +50,8 @@ class Carried:
     """Stations that have ended."""
     events: dict[int, dict[str, list[Row]]] = field(default_factory=dict)
     """Slot -> event -> rows: membership, sessions that are not settled, and how far they were acknowledged."""
+    left_behind: frozenset[tuple[int, int]] = frozenset()
+    """(host, incarnation) of those that were away so long that messages which they are owed are below the floor."""
     reported: frozenset[str] = frozenset()
     """Findings of this and earlier nights that the next night would find again."""
 
@@ -78,7 +80,7 @@ class Carried:
             "numbers": [[*client, number] for client, number in sorted(self.numbers.items())],
             "ended": sorted(self.ended),
             "events": [[slot, dict(sorted(of.items()))] for slot, of in sorted(self.events.items())],
-            "reported": sorted(self.reported),
+            "left_behind": sorted(self.left_behind), "reported": sorted(self.reported),
         }  # fmt: skip
         return json.dumps(plain, separators=(",", ":")) + "\n"
 
@@ -101,6 +103,7 @@ class Carried:
                 slot: {event: [(wall, tuple(values)) for wall, values in rows] for event, rows in of.items()}
                 for slot, of in plain["events"]
             },
+            frozenset((host, incarnation) for host, incarnation in plain["left_behind"]),
             frozenset(plain["reported"]),
         )
 

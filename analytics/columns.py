@@ -25,15 +25,6 @@ def message_key(slot: Ints, n: Ints) -> Ints:
     return (slot << N_BITS) | np.minimum(n, N_MAX)
 
 
-def pair_codes(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Ints:
-    """One number per row such that rows with equal pairs have equal numbers, and the order is that of the pairs."""
-    firsts, i = np.unique(first, return_inverse=True)
-    seconds, j = np.unique(second, return_inverse=True)
-    del firsts
-    codes: Ints = i.astype(np.int64) * max(1, len(seconds)) + j
-    return codes
-
-
 def starts_of(*keys: npt.NDArray[Any]) -> Ints:
     """Where a new group begins in rows that are sorted by `keys`."""
     count = len(keys[0])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
-from roamcast.analytics.columns import N_BITS, found, message_key, pair_codes, starts_of
+from roamcast.analytics.columns import found, message_key, starts_of
 from roamcast.analytics.evidence import Segment, joined, joined_lists, joined_texts, origin_of, rows, without_copies
 from roamcast.analytics.ingest_journals import journal_tables
 from roamcast.analytics.ingest_sessions import client_events
@@ -231,6 +231,3 @@ def _segments(segments: Sequence[Segment]) -> pa.Table:
         for name, value in row.items():
             found_rows[name].append(value)
     return tables.table(tables.SEGMENTS, found_rows)
-
-
-__all__ = ["N_BITS", "ClientIndex", "ingest", "pair_codes"]

@@ -72,8 +72,11 @@ class Membership:
                 self.lost.add(row["slot"])
 
     def knew_ended(self, station: Ints, slot: int, wall: Ints) -> Flags:
-        """Whether each station knew at a time of its own clock that the station of a slot had ended."""
-        since = [self._known_ended.get((own, slot), NEVER) for own in station.tolist()]
+        """Whether each station knew at a time of its own clock that the station of a slot, which others say, had ended.
+
+        One that does not log it joined later and has known it from the start.
+        """
+        since = [self._known_ended.get((own, slot), 0) for own in station.tolist()]
         known: Flags = wall >= np.array(since, np.int64)
         return known
 

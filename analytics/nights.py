@@ -22,12 +22,12 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables, verdict
 from roamcast.analytics.carried import Carried, load_before, save
-from roamcast.analytics.engine_local import ROWS_MAX, Report, judge
+from roamcast.analytics.engine_local import ROWS_MAX, Report, judge, sorted_findings
 from roamcast.analytics.evidence import Segment, rows
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import GRACE, Options
 from roamcast.analytics.reading import Keys, files, header_of, read_all
-from roamcast.analytics.settling import MARGIN, settled
+from roamcast.analytics.settling import MARGIN, came_back, settled
 from roamcast.analytics.tables import UNDECIDED, Tables
 
 HOLD = 7 * 86_400_000_000
@@ -112,6 +112,7 @@ def run_night(
         numbers=carried.numbers,
     )
     report = judge(above(made, carried), differences, made["orders"], options, rows_max)
+    report.findings = sorted_findings(pa.concat_tables([report.findings, _of_left_behind(report, carried)]))
     keys = [key_of(row) for row in report.findings.to_pylist()]
     report.findings, all_keys = _new(report.findings, keys, carried), frozenset(keys)
     report.verdict = verdict.overall(report.findings)
@@ -120,6 +121,19 @@ def run_night(
     state = settled(chosen, report, carried, day, (hold, margin))
     state.reported = all_keys
     return Night(report, state)
+
+
+def _of_left_behind(report: Report, carried: Carried) -> pa.Table:
+    """Hosts that come back to messages which are settled without them: their order is not known any more."""
+    since = report.case.options.since
+    text = (
+        "was away for so long that earlier nights have settled without it what it was given now: its order is not known"
+    )
+    return tables.violations(
+        {"kind": "below_window", "severity": UNDECIDED, "client": client, "host": name, "wall": since,
+         "witness": f"host {name} {text}"}
+        for client, name in came_back(report.case, carried).items()
+    )  # fmt: skip
 
 
 def audit_night(directory: Path, states: Path, day: str, keys: Keys | None = None) -> Night:

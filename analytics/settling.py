@@ -27,7 +27,7 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
     if case.incomplete:
         return Carried(
             day, True, carried.heads, carried.read_from, carried.floor, carried.stamps, carried.numbers, carried.ended,
-            carried.events,
+            carried.events, carried.left_behind,
         )  # fmt: skip
     cut = _cut(report, *times)
     floor = _floor(case, carried, cut)
@@ -48,7 +48,32 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
         _numbers(case, carried, floor),
         carried.ended | set(tables.column(case.made["closed"], "slot").tolist()),
         _events(case, floor),
+        _left_behind(report, carried, floor),
     )
+
+
+def came_back(case: Case, carried: Carried) -> dict[int, str]:
+    """Clients that were left behind and have acknowledged something in this night, and their names."""
+    clients = case.made["clients"]
+    pairs = zip(clients.column("host").to_pylist(), clients.column("incarnation").to_pylist(), strict=True)
+    behind = [i for i, pair in enumerate(pairs) if pair in carried.left_behind]
+    acks = case.made["acks"]
+    active = np.unique(tables.column(acks, "client")[tables.column(acks, "wall") >= case.options.since])
+    return {client: case.names[client] for client in behind if client in active}
+
+
+def _left_behind(report: Report, carried: Carried, floor: dict[int, int]) -> frozenset[tuple[int, int]]:
+    case = report.case
+    history, clients = case.history, case.made["clients"]
+    hosts, incarnations = clients.column("host").to_pylist(), clients.column("incarnation").to_pylist()
+    limit = np.array([floor.get(slot, 0) for slot in history.slots.tolist()], np.int64)
+    back = {(hosts[client], incarnations[client]) for client in came_back(case, carried)}
+    behind = {
+        (hosts[client], incarnations[client])
+        for client, messages in report.outcome.pending.items()
+        if len(messages) and (history.n[messages] < limit[history.column[messages]]).any()
+    }
+    return (carried.left_behind - back) | behind
 
 
 def _cut(report: Report, hold: int, margin: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
-from roamcast.analytics.columns import found, laid_out, matrix, message_key, starts_of
+from roamcast.analytics.columns import found, laid_out, matrix, starts_of
 from roamcast.analytics.history import NEVER, TO_ALL, History
 from roamcast.analytics.ingest_sessions import session_keys
 from roamcast.analytics.tables import PLACE_SHIFT, PLACE_ZERO, Flags, Ints, Tables
@@ -237,6 +237,3 @@ class Places:
             place = (sessions.e[session[mine]] << PLACE_SHIFT) | (position + PLACE_ZERO)
             np.minimum.at(best, owner[mine][given], place[given])
         return best
-
-
-__all__ = ["Deliveries", "Places", "Sessions", "add_walls", "message_key", "ragged"]

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 import pytest
 from audit_world import INCARNATION, A, B, C, World, story
 
+from roamcast.analytics import history, membership, tables
 from roamcast.analytics.engine_local import Report, audit
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.judgement import Options
 from roamcast.analytics.verdict import CLEAN, VIOLATED
+from roamcast.middleware import delivery_log
+from roamcast.middleware.rows import Kind
 
 UNDECIDED = "undecided"
 DAY = 86_400_000_000
@@ -256,6 +259,39 @@ def test_an_expiry_explains_a_gap() -> None:
     assert report.verdict == CLEAN
     (row,) = report.findings.to_pylist()
     assert row["kind"] == "discontinuity" and "2 messages given up" in row["witness"]
+
+
+def test_what_only_stamps_order_is_told_and_no_violation() -> None:
+    world = story()
+    assert world.send(B) == (2, 5)
+    world.spread()
+    assert world.send(C) == (1, 6)  # cid had not been given 2:5, but its station had ordered it
+    world.spread()
+    for host in (A, B, C):
+        world.ack(host)
+    positions(world, 2, (2, 5), (1, 6))
+    report = audit(world.segments())
+    assert report.verdict == CLEAN
+    assert {row["kind"] for row in of_severity(report, "info")} == {"causal_stamp"}
+    assert {row["host"] for row in of_severity(report, "info")} == {"", "ann", "bob"}
+
+
+def test_what_a_journal_has_and_no_station_claims_is_told() -> None:
+    world = story()
+    slot, n = world.send(C)
+    world.spread()
+    position = len(world.order[2])
+    world.journal[B].append([world.now, "given", [1, position, slot, n, 12, 1]])
+    report = audit(world.segments(journals=(B,)))
+    assert report.verdict == CLEAN
+    assert [row["kind"] for row in of_severity(report, "info")] == ["given_not_claimed"]
+
+
+def test_the_numbers_of_the_log_are_those_of_the_audit() -> None:
+    assert (tables.PLACE_SHIFT, tables.PLACE_ZERO) == (delivery_log.PLACE_SHIFT, delivery_log.PLACE_ZERO)
+    ends = (membership.ENROLLED, membership.EXPIRED, membership.LEFT)
+    assert ends == (delivery_log.ENROLLED, delivery_log.EXPIRED, delivery_log.LEFT)
+    assert (history.BROADCAST, history.MAIL, history.REFUSED) == (Kind.BROADCAST, Kind.MAIL, Kind.REFUSED)
 
 
 def test_what_is_not_acknowledged_yet_is_pending() -> None:

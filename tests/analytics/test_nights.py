@@ -6,6 +6,7 @@ import random
 from datetime import date, timedelta
 from pathlib import Path
 
+import audit_events
 import pytest
 import simulated
 from audit_world import NOON, A, B, C, story
@@ -145,6 +146,29 @@ def test_a_night_without_rows(tmp_path: Path) -> None:
         segments.append(Segment(header, {}, "closed", "quiet", bytes([station]) * 32, end))
     quiet = nights(segments, tmp_path, 2)[1]
     assert quiet.report.verdict == "clean" and quiet.report.findings.num_rows == 0
+
+
+def test_a_host_that_was_left_behind_is_undecided_when_it_comes_back() -> None:
+    world = story()
+    world.send(C)
+    world.spread()
+    line = world.segments(size=1000)
+    for segment in line:
+        segment.closed = NOON + simulated.DAY
+    first = run_night(line, "2027-01-15", Carried(), hold=0)
+    assert first.report.verdict == "clean" and first.state.left_behind
+    world.now = NOON + simulated.DAY
+    count = {slot: len(log) for slot, log in world.logs.items()}
+    world.ack(B)
+    for slot, log in world.logs.items():
+        rows = [(wall, event, tuple(values)) for wall, event, values in log[count[slot] :]]
+        old = next(segment for segment in line if segment.station == slot)
+        header = {"slot": slot, "id": f"station{slot}", "seq": 2, "prev": old.end, "opened": NOON + simulated.DAY // 2}
+        line.append(audit_events.segment(rows, header))
+        line[-1].closed = NOON + 2 * simulated.DAY
+    second = run_night(line, "2027-01-16", first.state, hold=0)
+    assert [(row["kind"], row["host"]) for row in second.report.findings.to_pylist()] == [("below_window", "bob")]
+    assert len(second.state.left_behind) == len(first.state.left_behind) - 1
 
 
 def test_nothing_at_all() -> None:
