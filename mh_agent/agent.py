@@ -36,12 +36,11 @@ T = TypeVar("T")
 BESIDE: Final = "beside the credential"
 SLEEP_MS_MAX: Final = 10_000  # a machine that slept may have slept through its timers: look at the clock
 NEVER: Final = 1 << 62
-_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps
 _log = logging.getLogger(__name__)
 
 
 def _now() -> int:
-    return time.clock_gettime_ns(_CLOCK) // 1_000
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000  # also while it sleeps
 
 
 class Agent:
@@ -53,6 +52,7 @@ class Agent:
         acknowledge: "auto": asking for the next event acknowledges the one before, and so do `close` and the end of the
             `with` block without an error; "manual": `Message.ack`.
         on_status: called by the agent's thread with `status` when that has changed.
+        journal: a folder for the witness journal, see docs/protocols/delivery-log.md; None: none is kept.
 
     Raises: KeyFileError, StateError, OSError: the credential or the state cannot be used.
     """
@@ -65,12 +65,12 @@ class Agent:
         acknowledge: Literal["auto", "manual"] = "auto",
         on_status: Callable[[dict[str, Any]], None] | None = None,
         settings: AgentSettings | None = None,
+        journal: str | os.PathLike[str] | None = None,
     ) -> None:
         credential = read_credential(Path(file))
         self.name = credential.name
         stations = tuple((known.id, known.slot, known.endpoint, known.key.encode()) for known in credential.stations)
-        if state == BESIDE:
-            state = Path(file).with_suffix(".state")
+        state = Path(file).with_suffix(".state") if state == BESIDE else state
         store = StateFile(Path(state)) if isinstance(state, (str, os.PathLike)) else state
         self._state = StateLog(store, encode, cbor2.loads, zlib.crc32)
         if self._state.cut:
@@ -91,8 +91,14 @@ class Agent:
         self._asked = self._reached = 0  # connections asked for or given up; how many of these the thread has come to
         self._sleep_until = NEVER
         with contextlib.ExitStack() as undo:
-            undo.callback(self._state.close)
-            self._core = AgentCore(
+            self._held = undo.enter_context(contextlib.ExitStack())  # what is let go of at the very end
+            self._held.callback(self._state.close)
+            make: Callable[..., AgentCore] = AgentCore
+            if journal is not None:
+                from roamcast.transport.witness import witnessed  # when it is asked for: most do without
+
+                make = witnessed(Path(journal), credential.group, self._held)
+            self._core = make(
                 name=self.name, stations=stations, enrolled_at=credential.last, image=self._state.image,
                 settings=settings or AgentSettings(), rng=random.SystemRandom(), ephemeral=state is None,
             )  # fmt: skip
@@ -107,8 +113,7 @@ class Agent:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._taken = None
+        self._taken = self._taken if kind is None else None
         second = [KeyboardInterrupt] if kind is KeyboardInterrupt else []  # it ends the waiting, the first one goes on
         with contextlib.suppress(*second):
             self.close()
@@ -154,8 +159,7 @@ class Agent:
 
     def suspend(self) -> None:
         """Close sockets and context before this returns, until `resume`; what is sent meanwhile is kept."""
-        self._tick(AgentCore.suspend)
-        self.wait_for(self._at_rest)
+        self._rest(AgentCore.suspend)
 
     def resume(self) -> None:
         """Attach again after `suspend` or `drain`."""
@@ -174,8 +178,7 @@ class Agent:
                 yield event
             else:
                 self._tick(AgentCore.probe)
-        self._tick(AgentCore.detach)
-        self.wait_for(self._at_rest)
+        self._rest(AgentCore.detach)
 
     def leave(self, timeout: float = 30.0) -> None:
         """End the membership for good. Raises TimeoutError if no station has confirmed it yet; it is asked on."""
@@ -191,7 +194,7 @@ class Agent:
         with contextlib.ExitStack() as ending, self._mutex:
             if self._closed:
                 return
-            ending.callback(self._state.close)
+            ending.push(self._held)
             ending.callback(self._thread.join)  # first, and both of them whatever happens
             try:
                 if self._failure is None:
@@ -210,7 +213,7 @@ class Agent:
     @property
     def status(self) -> dict[str, Any]:
         """state (off, paused, attaching, open, ended), station, stations, waiting, problem, outbox, and more."""
-        return self._tick(AgentCore.status) | {"name": self.name}
+        return self._tick(lambda core: core.status()) | {"name": self.name}
 
     def wait_for(self, condition: Callable[[], bool], timeout: float | None = None) -> bool:
         """Wait until `condition` holds, or nothing can change any more. Returns whether it holds."""
@@ -287,18 +290,18 @@ class Agent:
 
     def _settle(self, effect: do.Receipt) -> None:
         if (receipt := self._receipts.pop(effect.number, None)) is not None:
-            if effect.state == "renumbered":
-                receipt.number = effect.became
-            else:
+            if effect.state != "renumbered":
                 receipt.state, receipt.id = effect.state, effect.id or receipt.id
+            receipt.number = effect.became or receipt.number
             self._receipts[receipt.number] = receipt
 
     def _report(self, report: do.Report) -> None:
         level = logging.WARNING if report.event in ("bad-frame", "replaced", "state-lost", "ended") else logging.INFO
         _log.log(level, "%s: %s %s", self.name, report.event, report.fields)
 
-    def _at_rest(self) -> bool:
-        return self._reached == self._asked
+    def _rest(self, call: Callable[[AgentCore], None]) -> None:
+        self._tick(call)
+        self.wait_for(lambda: self._reached == self._asked)
 
     def _wake(self) -> None:
         if not self._woken:
@@ -331,7 +334,7 @@ class Agent:
             self._woken = False
             if go_on := not self._closed and self._failure is None:
                 self._core.begin(_now())
-                if self._at_rest():  # else these are of a connection that the core has given up
+                if self._reached == self._asked:  # else these are of a connection that the core has given up
                     for frame in frames:
                         self._core.receive(frame)
                     if lost is not None:

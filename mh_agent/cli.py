@@ -25,23 +25,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     send = commands.add_parser("send", help="broadcast a text, or mail it to one host")
     for command in (listen, send):
         command.add_argument("file", metavar="FILE", help="credential that `mss-station hosts enrol` wrote")
+    listen.add_argument("--journal", metavar="FOLDER", help="write down there what was given, for the nightly audit")
     send.add_argument("--to", metavar="HOST", help="addressee; without it all hosts get the text")
     send.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds to wait for a station")
     send.add_argument("text", metavar="TEXT", type=str.encode)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO if options.verbose else logging.ERROR, format="mh-agent: %(message)s")
     try:
-        return _listen(options.file) if options.command == "listen" else _send(options)
+        return _listen(options) if options.command == "listen" else _send(options)
     except (Error, OSError) as error:
         print(f"mh-agent: {error}", file=sys.stderr)
         return 3
 
 
-def _listen(file: str) -> int:
+def _listen(options: argparse.Namespace) -> int:
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: stopped.append(received))
-    with Agent(file) as agent:
+    with Agent(options.file, journal=options.journal) as agent:
         while not stopped:
             event = agent.receive(POLL_S)
             if isinstance(event, Message):
@@ -57,7 +58,6 @@ def _send(options: argparse.Namespace) -> int:
         if receipt.wait(options.timeout) == "stored" and options.to is not None:
             agent.wait_for(lambda: receipt.state == "refused", REFUSAL_S)
         state, problem = receipt.state, agent.status["problem"]
-    if state == "stored":
-        return 0
-    print(f"mh-agent: {state}: {problem or options.to}", file=sys.stderr)
-    return 3 if state == "refused" else 4
+    if state != "stored":
+        print(f"mh-agent: {state}: {problem or options.to}", file=sys.stderr)
+    return {"stored": 0, "refused": 3}.get(state, 4)

@@ -40,12 +40,10 @@ class Message(_Given):
     id: MessageId
 
 
-@dataclass(slots=True)
 class Discontinuity(_Given):
     """Messages were missed here, since the host was away for too long."""
 
 
-@dataclass(slots=True)
 class StateLost(_Given):
     """The host goes on under a new incarnation: messages may be missing or come twice here; see the receipts."""
 
