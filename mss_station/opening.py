@@ -11,12 +11,17 @@ from typing import cast
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.station.core import StationCore
 from roamcast.middleware.writes import DurableState, PutStart, PutView, Write
+from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.directory import Directory, LanDirectory
 from roamcast.mss_station.errors import StoreFull
 from roamcast.mss_station.group_settings import SETTINGS, Plain
+from roamcast.mss_station.log.heads import read_heads
+from roamcast.mss_station.log.writer import DeliveryLog
+from roamcast.mss_station.signing import Signer
 from roamcast.mss_station.store import Durability, StationIdentity, Store
+from roamcast.mss_station.tally import Tally
 from roamcast.transport.serving_codec import encode_item
-from roamcast.transport.station_files import StationConfig
+from roamcast.transport.station_files import StationCard, StationConfig
 
 
 @dataclass(slots=True)
@@ -82,6 +87,11 @@ def make_core(directory: Directory, slot: int, image: DurableState) -> StationCo
         image=image,
         encode_item=encode_item,
     )
+
+
+def make_log(path: Path, card: StationCard, signer: Signer, opened: Opened, clock: Clock, tally: Tally) -> DeliveryLog:
+    """The delivery log of the station in `path`, where its last life has left it. Raises OSError, StoreError."""
+    return DeliveryLog(path, card, signer, opened.store.load_tail(), read_heads(opened.image.lan.entries), clock, tally)
 
 
 def greet(directory: Directory, core: StationCore) -> None:

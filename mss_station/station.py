@@ -18,6 +18,7 @@ from typing import Self
 
 import zmq
 
+from roamcast.middleware.custody.log_events import begin_log
 from roamcast.middleware.effects import Notice
 from roamcast.middleware.link_effects import Identity
 from roamcast.middleware.links import Links
@@ -36,7 +37,8 @@ from roamcast.mss_station.key_rotation import KeyRotation
 from roamcast.mss_station.kill_points import KillPoint
 from roamcast.mss_station.lan_port import LanPort
 from roamcast.mss_station.lock import DirectoryLock, network_filesystem
-from roamcast.mss_station.opening import Opened, count_start, greet, group_value, make_core, open_store
+from roamcast.mss_station.log.heads import OwnHead, read_heads
+from roamcast.mss_station.opening import Opened, count_start, greet, group_value, make_core, make_log, open_store
 from roamcast.mss_station.outputs import Outputs
 from roamcast.mss_station.own_record import OwnRecord, check_membership
 from roamcast.mss_station.peer_connections import PeerConnections
@@ -98,6 +100,7 @@ class Station:
         self._log_level = log_level
         self._kill = KillPoint(kill_point)
         self._tally = Tally()
+        self._clock = Clock()
         self._stopping = False
         self._running: Server | None = None
         self.ready = threading.Event()
@@ -161,21 +164,24 @@ class Station:
             self._tally.notice(Notice("alarm", "configuration_fault", {"text": text}))
         self._invitations = Invitations(opened.image.invitations)
         self._starts = count_start(opened, self._config.card.slot)
+        self._log = make_log(self._path, self._config.card, self._signer, opened, self._clock, self._tally)
+        stack.callback(self._log.close)
         server = self._make_server(opened.image)
+        self._log.name_of = lambda number: server.core.ledger.names.get(number)
         stack.callback(server.close)
         self._connect(stack, server, opened)
         return server
 
     def _make_server(self, image: DurableState) -> Server:
-        clock = Clock()
         return Server(
             path=self._path,
             settings=self._directory.settings(),
             slot=self._config.card.slot,
-            clock=clock,
+            clock=self._clock,
             image=image,
             store=self._store,
-            guard=StoreGuard(self._store, self._starts, self._tally, self._kill, clock.wall),
+            guard=StoreGuard(self._store, self._starts, self._tally, self._kill, self._clock.wall),
+            log=self._log,
             make_core=self._make_core,
             greet=self._greet,
             spacing_per_host=int(group_value(self._directory, "spacing-us"))
@@ -185,7 +191,10 @@ class Station:
 
     def _make_core(self, image: DurableState) -> StationCore:
         self._invitations.start_again(image.invitations)
-        return make_core(self._directory, self._config.card.slot, image)
+        core = make_core(self._directory, self._config.card.slot, image)
+        if self._log.is_new and core.newcomer is None:
+            begin_log(core.ledger)
+        return core
 
     def _greet(self, core: StationCore) -> None:
         greet(self._directory, core)
@@ -239,6 +248,8 @@ class Station:
         )
         stack.callback(connections.close)
         lan = LanPort(card, opened.image.lan, self._signer, directory, tally, peers.send_lan)
+        self._log.heads = lambda: read_heads(lan.entries)
+        own_head = OwnHead(card, self._log, server.open_tick, lan.put, tally)
         own_record = OwnRecord(self._path, card, directory.own_value, server.open_tick, lan.put, tally)
         self._group = GroupPort(card, directory, server, sponsor.slot_given, tally)
         follower = Follower(card, directory, server, connections, self._group, own_record, tally, self._log_level)
@@ -265,12 +276,14 @@ class Station:
                 **status(),
                 "group": self._group.status(),
                 **sponsor.status(),
+                "log": self._log.status(),
                 "rotation_waits_for": rotation.waits_for(),
             },
         )
 
         def house() -> None:
             follower.look()
+            own_head.publish()
             sponsor.look()
             rotation.look(server.clock.now())
 

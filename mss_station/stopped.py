@@ -12,14 +12,15 @@ from pathlib import Path
 from roamcast.middleware.effects import Persist
 from roamcast.middleware.lan_update.effects import LanPersist
 from roamcast.middleware.lan_update.records import PutAlive
-from roamcast.middleware.writes import Write
 from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.lan_port import make_node
 from roamcast.mss_station.lock import DirectoryLock
-from roamcast.mss_station.opening import Opened, greet, make_core, open_store
+from roamcast.mss_station.opening import Opened, greet, make_core, make_log, open_store
 from roamcast.mss_station.own_record import check_membership
 from roamcast.mss_station.schema import HostCard
 from roamcast.mss_station.signing import Signer
+from roamcast.mss_station.store import StoreWrite
+from roamcast.mss_station.tally import Tally
 from roamcast.mss_station.updates import Updates, check_serving
 from roamcast.transport.station_files import StationConfig, read_signing_key, read_station
 
@@ -31,8 +32,9 @@ class StoppedStation:
         self._config = config
         self._opened = opened
         self._clock = Clock()
-        self._writes: list[Write] = []
+        self._writes: list[StoreWrite] = []
         signer = Signer(read_signing_key(path), config.card.group)
+        self._log = make_log(path, config.card, signer, opened, self._clock, Tally())
         self._node = make_node(config.card, opened.image.lan, signer)
         self._node.begin(self._clock.now(), self._clock.wall())
         self._node.start()
@@ -50,7 +52,10 @@ class StoppedStation:
         card = self.updates.new_host(slot, name, key, numbers)
         self.updates.publish(card)
         core.enrol(card.number, card.name)
-        self._writes += [write for effect in core.flush() if isinstance(effect, Persist) for write in effect.writes]
+        effects = core.flush()
+        self._log.name_of = core.ledger.names.get
+        self._writes += [write for effect in effects if isinstance(effect, Persist) for write in effect.writes]
+        self._writes += self._log.take(effects, commits=True)
         return card
 
     def commit(self) -> None:

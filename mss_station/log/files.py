@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from roamcast.transport.errors import DecodeError
-from roamcast.transport.segment import SegmentEncoder, read_segment
+from roamcast.transport.segment import CutHeader, read_segment
+from roamcast.transport.segment_writer import SegmentEncoder
 
 FOLDER: Final = "logs"
 NAME: Final = re.compile(r"(\d{8})\.rclog")
@@ -63,6 +64,9 @@ def resume(directory: Path, known: int) -> Resumed:
     data = path.read_bytes()
     try:
         segment = read_segment(data)
+    except CutHeader:  # nothing was ever logged in it
+        path.unlink()
+        return resume(directory, known)
     except DecodeError as error:
         return Resumed(last + 1, b"", None, f"segment {last} is damaged ({error})")
     if segment.trailer is not None:

@@ -11,6 +11,7 @@ from roamcast.middleware.effects import Notice
 from roamcast.middleware.lan_update.errors import LanRefused
 from roamcast.middleware.lan_update.records import Entry
 from roamcast.mss_station.errors import SchemaError
+from roamcast.mss_station.log.writer import DeliveryLog
 from roamcast.mss_station.own_record import Put
 from roamcast.mss_station.schema import LOGS, LogHead, log_key, log_value, read_log
 from roamcast.mss_station.tally import Tally
@@ -34,20 +35,19 @@ class OwnHead:
     """Puts the head of this station's log after each segment that was closed.
 
     Args:
-        read: number and chain end of the last closed segment; None: none in this life.
         open_tick: to be called before `put`.
     """
 
     def __init__(
         self,
         card: StationCard,
-        read: Callable[[], tuple[int, bytes] | None],
+        log: DeliveryLog,
         open_tick: Callable[[], None],
         put: Put,
         tally: Tally,
     ) -> None:
         self._card = card
-        self._read = read
+        self._log = log
         self._open_tick = open_tick
         self._put = put
         self._tally = tally
@@ -55,7 +55,7 @@ class OwnHead:
 
     def publish(self) -> None:
         """If there is a new one: put it. Where that is refused now, it is tried again."""
-        head = self._read()
+        head = self._log.head
         if head is None or head[0] == self._told:
             return
         card = self._card

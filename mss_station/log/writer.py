@@ -11,8 +11,9 @@ Source: audit.md 2; docs/protocols/delivery-log.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,16 +21,20 @@ from cbor2 import dumps, loads
 
 from roamcast.middleware.delivery_log import ACK, HANDOFF, HOST, MEMBER, ORDER, SESSION, Logged
 from roamcast.middleware.effects import Effect, Notice
-from roamcast.middleware.settings import MIB, SECOND
+from roamcast.middleware.settings import SECOND
+from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.log.files import FOLDER, resume, segment_path
+from roamcast.mss_station.schema import LogHead
+from roamcast.mss_station.signing import Signer
 from roamcast.mss_station.store import DropTail, PutTail, TailWrite
 from roamcast.mss_station.tally import Tally
-from roamcast.transport.segment import SegmentEncoder, SegmentHeader
+from roamcast.transport.segment_blocks import STATION, SegmentHeader, key_id
+from roamcast.transport.segment_writer import SegmentEncoder
+from roamcast.transport.station_files import StationCard
 
 BLOCK_EVENTS: Final = 1_024
 BLOCK_AGE: Final = SECOND
 SEGMENT_AGE: Final = 900 * SECOND
-SEGMENT_BYTES: Final = 64 * MIB
 WAITING_MAX: Final = 200_000
 """Events that may wait in memory for a disk that takes no blocks; then hosts wait."""
 RETRY: Final = 5 * SECOND
@@ -44,32 +49,29 @@ class DeliveryLog:
 
     Args:
         directory: the station's.
-        header: makes the header of segment (seq, prev, note).
-        sign: signs what the trailer names.
+        signer: signs what is closed.
         tail: what the store held at the start.
-        anchored: number of the newest closed segment, as the configuration has it; 0: none.
-        name_of: the name of a host number; None: not known.
-        now, wall: monotonic and UTC clock, microseconds.
+        heads: the newest closed segments of all stations, by slot, as the configuration has them at the start.
     """
 
     def __init__(
         self,
         directory: Path,
-        header: Callable[[int, bytes, str], SegmentHeader],
-        sign: Callable[[bytes], bytes],
+        card: StationCard,
+        signer: Signer,
         tail: Sequence[PutTail],
-        anchored: int,
-        name_of: Callable[[int], str | None],
-        now: Callable[[], int],
-        wall: Callable[[], int],
+        heads: Mapping[int, LogHead],
+        clock: Clock,
         tally: Tally,
     ) -> None:
         self._directory = directory
-        self._header = header
-        self._sign = sign
-        self._name_of = name_of
-        self._now = now
-        self._wall = wall
+        self._card = card
+        self._signer = signer
+        self.heads: Callable[[], Mapping[int, LogHead]] = lambda: heads
+        """The same, as they are now."""
+        self.name_of: Callable[[int], str | None] = lambda number: None
+        """The name of a host number; None: not known."""
+        self._now, self._wall = clock.now, clock.wall
         self._tally = tally
         self._named: set[int] = set()
         self._file: int | None = None
@@ -89,7 +91,8 @@ class DeliveryLog:
         """Why no blocks are written."""
         self.head: tuple[int, bytes] | None = None
         """Number and chain end of the last segment that was closed in this life."""
-        self.is_new = self._start(tail, anchored)
+        own = heads.get(card.slot)
+        self.is_new = self._start(tail, own.seq if own is not None and own.generation == card.generation else 0)
         """Nothing was ever logged here."""
 
     def _start(self, tail: Sequence[PutTail], anchored: int) -> bool:
@@ -131,7 +134,7 @@ class DeliveryLog:
         column = HOST_COLUMN.get(effect.event)
         if column is not None and (host := effect.values[column]) not in self._named:
             self._named.add(host)
-            name = self._name_of(host)
+            name = self.name_of(host)
             if name is not None:
                 self._waiting.append((HOST, wall, (host, name)))
         if not self._waiting:
@@ -181,7 +184,7 @@ class DeliveryLog:
         opened, wall = encoder.header.opened, self._wall()
         day = 86_400 * SECOND
         aged = encoder.events and wall >= opened + SEGMENT_AGE
-        return bool(aged or encoder.size >= SEGMENT_BYTES or opened // day != wall // day)
+        return bool(aged or encoder.full or opened // day != wall // day)
 
     def _write(self) -> None:
         """Append the waiting events as a block, and sync."""
@@ -221,7 +224,13 @@ class DeliveryLog:
 
     def _open_segment(self) -> SegmentEncoder:
         path = segment_path(self._directory, self._seq)
-        encoder = SegmentEncoder(self._header(self._seq, self._prev, self._note))
+        card, peers = self._card, {slot: (head.seq, head.end) for slot, head in self.heads().items()}
+        header = SegmentHeader(
+            writer=STATION, group=card.group, id=card.id, slot=card.slot, generation=card.generation, seq=self._seq,
+            prev=self._prev, opened=self._wall(), key=key_id(self._signer.public), note=self._note, peers=peers,
+            software=f"roamcast {version('roamcast')}",
+        )  # fmt: skip
+        encoder = SegmentEncoder(header)
         head = encoder.head()
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -239,7 +248,7 @@ class DeliveryLog:
         try:
             if self._file is None:
                 self._file = os.open(segment_path(self._directory, self._seq), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-            self._append(encoder, encoder.trailer(self._wall(), self._sign))
+            self._append(encoder, encoder.trailer(self._wall(), self._signer.sign_segment))
         except OSError as error:
             self._failed(error)
             return
