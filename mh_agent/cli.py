@@ -54,10 +54,11 @@ def _listen(file: str) -> int:
 def _send(options: argparse.Namespace) -> int:
     with Agent(options.file, acknowledge="manual") as agent:
         receipt = agent.broadcast(options.text) if options.to is None else agent.send(options.to, options.text)
-        if receipt.wait(options.timeout) == "stored" and options.to is not None:
-            agent.wait_for(lambda: receipt.state == "refused", REFUSAL_S)
-        state, problem = receipt.state, agent.status["problem"]
+        agent.wait_for(lambda: receipt.state != "pending" or agent.status["state"] == "ended", options.timeout)
+        agent.wait_for(lambda: options.to is None or receipt.state != "stored", REFUSAL_S)
+        ended, problem = agent.status["state"] == "ended", agent.status["problem"]
+    state = "never to be sent" if ended and receipt.state == "pending" else receipt.state
     if state == "stored":
         return 0
     print(f"mh-agent: {state}: {problem or options.to}", file=sys.stderr)
-    return 3 if state == "refused" else 4
+    return 3 if state in ("refused", "never to be sent") else 4

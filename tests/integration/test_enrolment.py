@@ -10,6 +10,7 @@ from demo.cluster import Station, must, run_command
 from harness import Bench, until
 
 from roamcast.mh_agent import Agent
+from roamcast.mh_agent.cli import main as mh_agent
 from roamcast.mss_station import control
 from roamcast.mss_station.asking import look
 from roamcast.mss_station.cli import main
@@ -65,3 +66,18 @@ def test_a_station_that_dies_at_the_commit_leaves_the_host_its_key(
         station.start()
         station.wait_ready()
     assert can_send(bench.home / "ann.toml")
+
+
+def test_a_host_that_was_revoked_is_told_why_it_may_be_that_it_does_not_get_in(
+    make_bench: Callable[..., Bench], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its key is not known any more, as that of a host which this station has not learned of yet: it stays queued."""
+    bench = make_bench(stations=1)
+    bench.cluster.start()
+    station = bench.station("s1")
+    station.wait_ready()
+    out = bench.home / "ann.toml"
+    must("mss-station", "hosts", "enrol", station.directory, "ann", "--out", out)
+    must("mss-station", "hosts", "revoke", station.directory, "ann")
+    assert mh_agent(["send", str(out), "hello", "--timeout", "2"]) == 4
+    assert "the key of this side was withdrawn, or is not known at that station yet" in capsys.readouterr().err
