@@ -44,8 +44,6 @@ class History:
         )
         self.addressee = addressee
         self.by_origin: Flags = tables.column(messages, "origin") != 0
-        self.elsewhere: Flags = tables.column(messages, "stations") > 1
-        """Whether more than one station has ordered the message."""
         self.key = message_key(self.slot, self.n)
         self.count = len(self.key)
         self.hosts: Ints = np.unique(tables.column(made["clients"], "host"))

@@ -135,7 +135,7 @@ class Case:
             self.membership.lost,
             completeness.Times(self.options.until, self.options.margin, self.options.grace),
         )
-        outcome.findings += completeness.cuts(history, self.membership.cut)
+        outcome.findings += completeness.cuts(history, self.membership.cut, self.membership.lost)
         scratch = np.full(history.count, -1, np.int64)
         found = []
         for receiver in receivers.stations(history):

@@ -12,8 +12,7 @@ from roamcast.mh_agent.agent import Agent
 from roamcast.mh_agent.events import Message
 from roamcast.middleware.errors import Error
 
-POLL_S = 0.25
-REFUSAL_S = 0.5  # a refusal comes in its place in the order, after the receipt that the mail is stored
+POLL_S, REFUSAL_S = 0.25, 0.5  # a refusal comes in its place in the order, after the receipt that the mail is stored
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,9 +54,10 @@ def _listen(options: argparse.Namespace) -> int:
 def _send(options: argparse.Namespace) -> int:
     with Agent(options.file, acknowledge="manual") as agent:
         receipt = agent.broadcast(options.text) if options.to is None else agent.send(options.to, options.text)
-        if receipt.wait(options.timeout) == "stored" and options.to is not None:
-            agent.wait_for(lambda: receipt.state == "refused", REFUSAL_S)
-        state, problem = receipt.state, agent.status["problem"]
+        agent.wait_for(lambda: receipt.state != "pending" or agent.status["state"] == "ended", options.timeout)
+        agent.wait_for(lambda: options.to is None or receipt.state != "stored", REFUSAL_S)
+        ended, problem = agent.status["state"] == "ended", agent.status["problem"]
+    state = "never to be sent" if ended and receipt.state == "pending" else receipt.state
     if state != "stored":
         print(f"mh-agent: {state}: {problem or options.to}", file=sys.stderr)
-    return {"stored": 0, "refused": 3}.get(state, 4)
+    return {"stored": 0, "refused": 3, "never to be sent": 3}.get(state, 4)

@@ -136,6 +136,10 @@ class Links:
         """When `expire` has something to do; None: nothing to wait for."""
         return min((peer.due for peer in self._peers.values() if not peer.answered), default=None)
 
+    def ahead(self, slot: int) -> int:
+        """How far the clock of a linked peer was ahead of the own one when it was linked, microseconds."""
+        return self._peers[slot].skew
+
     def status(self, now: int) -> list[dict[str, object]]:
         """One entry per peer: id, slot, linked, seconds since heard, refusal, clock skew in seconds, starts seen."""
         return [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from roamcast.middleware.errors import Error
 from roamcast.middleware.lan_update.records import LanImage
-from roamcast.mss_station.control import Json, NotRunning, ask
+from roamcast.mss_station.control import ControlError, Json, NotRunning, ask
 from roamcast.mss_station.directory import LanDirectory
 from roamcast.mss_station.errors import WrongUse
 from roamcast.mss_station.stopped import StoppedStation, stopped_station
@@ -15,14 +15,30 @@ from roamcast.mss_station.store import read_lan
 from roamcast.transport.station_files import StationConfig, read_station
 
 
-def change(path: Path, request: Json, stopped: Callable[[StoppedStation], Json]) -> Json:
-    """The answer of the station that runs in `path`; if none does, what `stopped` returns, once that is durable."""
+class OutcomeUnknown(Error):
+    """The station was asked and has not answered: it may have done what was asked, or do it yet."""
+
+
+def change(path: Path, request: Json, stopped: Callable[[StoppedStation], Json], unknown: str) -> Json:
+    """The answer of the station that runs in `path`; if none does, what `stopped` returns, once that is durable.
+
+    Args:
+        unknown: what to say, and how to find out, if no answer comes.
+
+    Raises:
+        OutcomeUnknown: no answer has come; with every other Error nothing has changed.
+    """
     try:
-        answer = ask(path, request)
-    except NotRunning:
-        with stopped_station(path) as station:
-            result = stopped(station)
-        return result
+        try:
+            answer = ask(path, request)
+        except NotRunning:
+            with stopped_station(path) as station:
+                result = stopped(station)
+            return result
+    except ControlError as error:
+        raise OutcomeUnknown(f"{error}: {unknown}") from error
+    except KeyboardInterrupt:
+        raise OutcomeUnknown(f"interrupted: {unknown}") from None
     if not answer["ok"]:
         raise (WrongUse if answer.get("wrong_use") else Error)(answer["error"])
     return answer

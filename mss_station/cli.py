@@ -11,19 +11,27 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from roamcast.middleware.errors import Error
 from roamcast.mss_station import config_commands, host_commands, setup_commands, station_commands
 from roamcast.mss_station.control import NotRunning, ask
-from roamcast.mss_station.errors import RetirementDone, WrongUse
+from roamcast.mss_station.errors import DirectoryInUse, RetirementDone, WrongUse
 from roamcast.mss_station.kill_points import VARIABLE
 from roamcast.mss_station.station import Station
 from roamcast.mss_station.status import table
 from roamcast.transport.errors import KeyFileError
+from roamcast.transport.station_files import STATION_FILE
 
 FINE, WRONG_USE, COULD_NOT_RUN = 0, 2, 3
+
+IN_USE_S: Final = 2.0
+"""For so long `run` waits for another process on the directory: a command at the stopped station is done by then."""
+
+IN_USE_STEP_S: Final = 0.05
 
 _log = logging.getLogger("roamcast.station")
 
@@ -32,10 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     options = parser().parse_args(arguments)
     try:
+        _check_texts(options)
         outcome: str | int = options.action(options)
         if isinstance(outcome, int):
             return outcome
-        print(outcome)
+        _print(outcome)
         return FINE
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -51,17 +60,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return COULD_NOT_RUN
 
 
+def _print(text: str) -> None:
+    print(text.encode(errors="backslashreplace").decode())  # a path in it may be any bytes
+
+
+def _check_texts(options: argparse.Namespace) -> None:
+    """Raise WrongUse for an argument that is no text; a path may be any bytes."""
+    for value in vars(options).values():
+        if isinstance(value, str) and not _is_text(value):
+            raise WrongUse(f"{value!r} is no text in UTF-8")
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def run(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, or until an orderly retirement is done."""
     level = (options.log_level or "info").upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     try:
-        station = Station(
-            options.dir,
-            alone=options.alone,
-            kill_point=os.environ.get(VARIABLE, ""),
-            log_level=options.log_level is None,
-        )
+        station = _open(options)
     except ValueError as error:
         raise WrongUse(str(error)) from error
     with station:
@@ -82,6 +105,23 @@ def run(options: argparse.Namespace) -> int:
     return FINE
 
 
+def _open(options: argparse.Namespace) -> Station:
+    """The station, as soon as no other process works on its directory. Raises DirectoryInUse after IN_USE_S."""
+    end = time.monotonic() + IN_USE_S
+    while True:
+        try:
+            return Station(
+                options.dir,
+                alone=options.alone,
+                kill_point=os.environ.get(VARIABLE, ""),
+                log_level=options.log_level is None,
+            )
+        except DirectoryInUse:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(IN_USE_STEP_S)
+
+
 def error_is_told(error: Error) -> bool:
     """Whether the text of an error says all that helps; else it is a fault of ours and the trace is wanted."""
     return not type(error).__module__.startswith("roamcast.middleware")
@@ -89,10 +129,14 @@ def error_is_told(error: Error) -> bool:
 
 def status(options: argparse.Namespace) -> str | int:
     """What a running station tells of itself."""
+    if not options.dir.is_dir():
+        raise WrongUse(f"there is no directory {options.dir}")
+    if not options.json and not (options.dir / STATION_FILE).exists():
+        raise WrongUse(f"{options.dir} is not the directory of a station: there is no {STATION_FILE} in it")
     try:
         told = ask(options.dir, {"command": "status"})["status"]
     except NotRunning as error:
-        print(json.dumps({"running": False}) if options.json else f"{error}: stopped")
+        _print(json.dumps({"running": False}) if options.json else f"{error}: stopped")
         return COULD_NOT_RUN
     return json.dumps({"running": True, **told}, indent=1) if options.json else table(told)
 

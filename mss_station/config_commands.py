@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,13 +21,27 @@ from roamcast.mss_station.tables import columns
 CELL_CHARS: Final = 72
 """Of a value in a table; `config get` shows all of it."""
 
+NEGATIVE: Final = re.compile(r"-\d")
 EPILOG: Final = "keys: settings/<name> (see config list DIR --settings), stations/<id>, hosts/<name>"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Takes what begins with a minus sign and a digit for a value, which is then refused for what it is."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        given = list(args or ())  # what is behind `config NAME`
+        values = [one for one in given if NEGATIVE.match(one)]
+        if values and "--" not in given:
+            given = [*(one for one in given if one not in values), "--", *values]
+        return super().parse_known_args(given, namespace)
 
 
 def add_parsers(commands: Any) -> None:
     """Add `config` to the commands."""
     config = commands.add_parser("config", help="the configuration that all stations share")
-    subcommands = config.add_subparsers(title="commands", required=True)
+    subcommands = config.add_subparsers(title="commands", required=True, parser_class=_Parser)
 
     def add(name: str, action: Callable[[argparse.Namespace], str], about: str, example: str) -> Any:
         one = subcommands.add_parser(
@@ -170,7 +185,9 @@ def put(options: argparse.Namespace) -> str:
     """Write an entry."""
     key, text = options.key, options.value
     request = {"command": "config set", "key": key, "text": text}
-    answer = change(options.dir, request, lambda station: {"version": list(station.updates.set(key, text))})
+    answer = change(
+        options.dir, request, lambda station: {"version": list(station.updates.set(key, text))}, _unknown(options)
+    )
     return _told(options, "is", answer)
 
 
@@ -178,8 +195,14 @@ def delete(options: argparse.Namespace) -> str:
     """Delete an entry."""
     key = options.key
     request = {"command": "config delete", "key": key}
-    answer = change(options.dir, request, lambda station: {"version": list(station.updates.delete(key))})
+    answer = change(
+        options.dir, request, lambda station: {"version": list(station.updates.delete(key))}, _unknown(options)
+    )
     return _told(options, "goes back to", answer)
+
+
+def _unknown(options: argparse.Namespace) -> str:
+    return f"it is not known whether it was taken; look with mss-station config get {options.dir} {options.key}"
 
 
 def _told(options: argparse.Namespace, word: str, answer: Json) -> str:

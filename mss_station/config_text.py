@@ -63,7 +63,7 @@ def _changed(key: str, text: str, before: bytes | None, fixed: dict[str, str], h
         raise SchemaError(f"{key}: the value must not be longer than {JSON_CHARS_MAX} signs")
     try:
         new = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SchemaError(f"{key}: the value must be one JSON object ({error})") from None
     if not isinstance(new, dict):
         raise SchemaError(f"{key}: the value must be one JSON object")

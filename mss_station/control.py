@@ -126,7 +126,7 @@ class ControlServer:
         for line in lines:
             try:
                 request = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 request = None
             if isinstance(request, dict):
                 handle(client, request)

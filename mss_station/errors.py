@@ -69,5 +69,9 @@ class StoreBusy(StoreNotCommitted):
     """Another process holds the store's write lock."""
 
 
+class StoreWentBack(StoreError):
+    """A peer knows more of this station than its own store: an old copy must neither run nor be changed."""
+
+
 class DirectoryInUse(StoreError):
     """Another process works on this station's directory."""

@@ -20,7 +20,8 @@ from roamcast.middleware.errors import Error
 from roamcast.middleware.host_frames import PROTOCOL_VERSION
 from roamcast.middleware.lan_update.records import Entry
 from roamcast.middleware.membership.frames import Join, Joined, JoinRefused
-from roamcast.mss_station.errors import SchemaError
+from roamcast.mss_station.asking import look
+from roamcast.mss_station.errors import SchemaError, StoreError
 from roamcast.mss_station.join_files import Draft, complete, finish, has_begun, prepare, prepare_again
 from roamcast.mss_station.lock import DirectoryLock
 from roamcast.mss_station.rotation import recover
@@ -31,12 +32,15 @@ from roamcast.transport.join_codec import decode_join_answer, encode_join
 from roamcast.transport.join_token import Token, parse, utc
 from roamcast.transport.rekeying import rekey_dealer
 from roamcast.transport.sockets import NOT_NOW, UNKNOWN_KEY, UP, WRONG_KEY, LinkMonitor, new_context
-from roamcast.transport.station_files import StationCard, StationConfig
+from roamcast.transport.station_files import STATION_FILE, StationCard, StationConfig
 from roamcast.transport.station_sockets import connect_peer
 
 REPEAT_S: Final = 3.0
 TIMEOUT_S: Final = 600.0
 GO_ON: Final = "the same command with the same token goes on from here"
+KEPT: Final = "; the keys that were made here are kept: put it right, and give the command again"
+SPENT: Final = ("generation", "key")
+"""Refusals of these very keys."""
 
 Fill = Callable[[StationCard, int, tuple[Entry, ...]], None]
 """(the new station, slot of its sponsor, all records): makes the store and puts them into it (see `complete`)."""
@@ -88,7 +92,11 @@ def join(
         JoinError: refused, not reached, interrupted, or answered what cannot be.
         StoreError: by `fill`, or another process works on the directory.
     """
-    token = parse(pasted, None if has_begun(directory) else wall)
+    token = parse(pasted)
+    if (done := _done(directory, who, token)) is not None:
+        return done
+    if not has_begun(directory):
+        parse(pasted, wall)
     if isinstance(who, Names):
         directory.mkdir(parents=True, exist_ok=True)
     with DirectoryLock(directory):
@@ -104,6 +112,20 @@ def join(
             )
         except KeyboardInterrupt:
             raise JoinError(f"interrupted; {GO_ON}") from None
+
+
+def _done(directory: Path, who: Names | Rejoin, token: Token) -> StationConfig | None:
+    """The station that this command has made before, if that is what `directory` holds; it may run."""
+    if has_begun(directory) or not (directory / STATION_FILE).exists():
+        return None
+    try:
+        config, _, known = look(directory)
+    except (KeyFileError, StoreError):  # told by what follows
+        return None
+    card = config.card
+    named = who == Names(card.id, card.hosts, card.stations) if isinstance(who, Names) else who.id == card.id
+    signing = [key for record in known.members() if record.id == token.sponsor for key in record.signing]
+    return config if named and card.group == token.group and token.signing_key in signing else None
 
 
 def _prepare(directory: Path, who: Names | Rejoin, token: Token, wall: int) -> Draft:
@@ -179,7 +201,10 @@ class _Asking:
         """The sponsor's answer. Raises JoinError."""
         context = new_context()
         try:
-            dealer, monitor = connect_peer(context, self._token.endpoint, self._token.keys, self._token.key)
+            try:
+                dealer, monitor = connect_peer(context, self._token.endpoint, self._token.keys, self._token.key)
+            except zmq.ZMQError as error:
+                raise JoinError(f"{self._token.sponsor} at {self._token.endpoint}: {error.strerror}") from None
             try:
                 return self._converse(dealer, monitor, timeout_s)
             finally:
@@ -249,8 +274,9 @@ class _Asking:
                     return frame
                 case JoinRefused(_, text, True):
                     self._tell(text)
-                case JoinRefused(_, text):
-                    raise JoinError(f"{self._token.sponsor} refuses: {text}")
+                case JoinRefused(code, text):
+                    kept = "" if code in SPENT else KEPT
+                    raise JoinError(f"{self._token.sponsor} refuses: {text}{kept}")
 
     def _tell(self, text: str) -> None:
         if text != self._told:

@@ -103,10 +103,10 @@ class LanPort:
         else:
             self._node.acked(peer, frame.number)
 
-    def heard(self, slot: int) -> None:
+    def heard(self, slot: int, ahead: int | None = None) -> None:
         """The peer `slot` has come to be linked, or is linked and was said to have lapsed."""
         peer = self._id_of(slot)
-        self._node.heard(peer)
+        self._node.heard(peer, ahead)
         if peer in self._waiting:
             self._sends.append(SendLan(peer, self._waiting.pop(peer)))
 

@@ -65,7 +65,7 @@ class Requests:
         except Error as error:
             wrong_use = isinstance(error, KeyFileError | WrongUse)
             client.answer({"ok": False, "error": str(error), "wrong_use": wrong_use})
-        except (KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             client.answer({"ok": False, "error": f"the request is not as it must be ({type(error).__name__})"})
 
     def _put(self, key: str, value: bytes | None) -> Version:

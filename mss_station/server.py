@@ -32,7 +32,7 @@ from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.control import Client, ControlServer, Json
 from roamcast.mss_station.directory import Change
 from roamcast.mss_station.disk_share import log_limit
-from roamcast.mss_station.errors import StationRetired, StoreNotCommitted
+from roamcast.mss_station.errors import StationRetired, StoreNotCommitted, StoreWentBack
 from roamcast.mss_station.guard import StoreGuard
 from roamcast.mss_station.host_port import HostPort
 from roamcast.mss_station.item_budget import ItemBudget
@@ -50,10 +50,6 @@ DRAIN_US_MAX: Final = 5_000
 SPACING_PER_HOST: Final = 20
 SPACING_MAX: Final = 20_000
 IDLE_US: Final = SECOND
-
-
-class StoreWentBack(Error):
-    """A peer knows more of this station than its own store: the process must end."""
 
 
 class Server:
@@ -327,7 +323,7 @@ class Server:
         linked, self.peers.newly_linked = self.peers.newly_linked, []
         for slot in linked:
             self.open_tick()
-            self.lan.heard(slot)
+            self.lan.heard(slot, self.peers.links.ahead(slot))
             self.core.receive_peer(slot, Claims(False, (), (), (), 0, 0, want=(self._slot,)))
 
     def _close_tick(self, now: int) -> None:

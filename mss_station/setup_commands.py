@@ -157,7 +157,8 @@ def rotate(options: argparse.Namespace) -> str:
             rotation.begin(path, wanted_record(path, config.card, known.own_record()))
         return {"waits_for": []}
 
-    waits_for = change(path, {"command": "keys rotate", "hosts": options.hosts}, stopped)["waits_for"]
+    unknown = f"it is not known whether there are other keys; look with mss-station config history {path} stations/ID"
+    waits_for = change(path, {"command": "keys rotate", "hosts": options.hosts}, stopped, unknown)["waits_for"]
     if options.json:
         return json.dumps({"waits_for": waits_for})
     if options.hosts:

@@ -24,9 +24,11 @@ from roamcast.middleware.link_effects import Identity
 from roamcast.middleware.links import Links
 from roamcast.middleware.station.core import StationCore
 from roamcast.middleware.writes import DurableState
+from roamcast.mss_station import went_back
 from roamcast.mss_station.access import Access
 from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.control import ControlServer
+from roamcast.mss_station.errors import StoreWentBack
 from roamcast.mss_station.follower import Follower
 from roamcast.mss_station.group_port import GroupPort
 from roamcast.mss_station.guard import StoreGuard
@@ -125,14 +127,20 @@ class Station:
             StationRetired: the group has ended this station's membership.
             InvariantError: a fault of ours; the process must end.
         """
+        went_back.clear(self._path)
         with ExitStack() as stack:
             server = self._compose(stack)
             self._running = server
             card = self._config.card
             _log.info("running: station %s, slot %d, start %d", card.id, card.slot, self._starts)
             self.ready.set()
-            if not self._stopping:
+            if self._stopping:
+                return
+            try:
                 server.run()
+            except StoreWentBack as error:
+                went_back.note(self._path, str(error))
+                raise
 
     def stop(self) -> None:
         """Let `run` finish its tick and return; from a signal handler or another thread, at any time."""

@@ -71,10 +71,7 @@ class Updates:
             slot: own slot.
             numbers: host numbers that are or were in use.
         """
-        if not NAME.fullmatch(name):
-            raise SchemaError(f"{name!r} is not acceptable as a name: it must be {NAME_WANTED}")
-        if not is_key(key):
-            raise SchemaError("the public key must be a key of 40 signs (Z85)")
+        check_host(name, key)
         cards = [*self._directory.hosts(), *self._directory.revoked()]
         taken = [number for number in (*(card.number for card in cards), *numbers) if number >> 32 == slot]
         counter = 1 + max((number & UINT32_MAX for number in taken), default=0)
@@ -97,6 +94,14 @@ class Updates:
     def _settings(self) -> dict[str, int | str]:
         values = {name: self._directory.value(name) for name in SETTINGS}
         return {name: value for name, value in values.items() if value is not None}
+
+
+def check_host(name: str, key: str | None) -> None:
+    """Raise SchemaError if a host cannot have this name or this public key; None: its key is not made yet."""
+    if not NAME.fullmatch(name):
+        raise SchemaError(f"{name!r} is not acceptable as a name: it must be {NAME_WANTED}")
+    if key is not None and not is_key(key):
+        raise SchemaError("the public key must be a key of 40 signs (Z85)")
 
 
 def check_serving(view: View) -> None:

@@ -24,6 +24,7 @@ from zmq.utils import z85
 
 from roamcast.middleware.settings import SECOND
 from roamcast.transport.curve import CurveKeys
+from roamcast.transport.endpoints import is_wildcard
 from roamcast.transport.errors import DecodeError, KeyFileError
 from roamcast.transport.layout import NAME, NATURAL, SLOT, group, octets, text
 from roamcast.transport.limits import ENDPOINT_BYTES_MAX
@@ -128,6 +129,11 @@ def _read(content: bytes) -> Token:
     group_name, sponsor, slot, endpoint, key, signing_key, secret, expires_s = values
     if not (NAME_FORM.fullmatch(group_name) and NAME_FORM.fullmatch(sponsor) and ENDPOINT.fullmatch(endpoint)):
         raise TokenError("the token is none of this release: a name or an endpoint in it is not acceptable")
+    if is_wildcard(endpoint):
+        raise TokenError(
+            f"nobody can reach {sponsor} at {endpoint}, which the token names: set stations in its station.toml to an "
+            "address that others reach, and bind-stations to this one, start it again, and ask for a new token"
+        )
     one_time = z85.encode(secret)
     keys = CurveKeys(zmq.curve_public(one_time).decode(), one_time.decode())
     return Token(group_name, sponsor, slot, endpoint, z85.encode(key).decode(), signing_key.hex(), keys, expires_s)

@@ -32,7 +32,7 @@ UNREACHABLE: Final = "unreachable"
 NO_HANDSHAKE: Final = "no handshake: something is there, but it does not answer"
 BROKEN_OFF: Final = "closed before the handshake was done"
 WRONG_KEY: Final = "authentication failed: wrong station key configured here, or the link broke during the handshake"
-UNKNOWN_KEY: Final = "unknown key: the station does not accept the key of this side"
+UNKNOWN_KEY: Final = "unknown key: the key of this side was withdrawn, or is not known at that station yet"
 NOT_NOW: Final = "not now: too many connections with this key, or the station cannot check keys"
 CLOSED: Final = "connection lost"
 

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from roamcast.transport.credential import Credential, read_keys
 from roamcast.transport.curve import CurveKeys, generate
+from roamcast.transport.endpoints import REACHED_WANTED, is_wildcard
 from roamcast.transport.errors import KeyFileError
 from roamcast.transport.limits import INT64_MAX, SLOT_MAX
 from roamcast.transport.toml_files import ENDPOINT, ENDPOINT_WANTED, FORMAT, NAME, NAME_WANTED, Table, read_table
@@ -147,6 +148,8 @@ def check_station(*, id: str, group: str, hosts: str, stations: str) -> None:
     ):
         if not pattern.fullmatch(value):
             raise KeyFileError(f"{what} {value!r} must be {wanted}")
+        if pattern is ENDPOINT and is_wildcard(value):
+            raise KeyFileError(f"{what} {value!r} must be {REACHED_WANTED}")
     if hosts == stations:
         raise KeyFileError(f"hosts and stations are both {hosts}: each needs a port of its own")
 
@@ -237,11 +240,18 @@ def _station_card(table: Table, key: str, signing_key: str) -> StationCard:
         table.integer("slot", 1, SLOT_MAX),
         table.name("group"),
         table.integer("generation", 1, INT64_MAX),
-        table.endpoint("hosts"),
-        table.endpoint("stations"),
+        _reached(table, "hosts"),
+        _reached(table, "stations"),
         key,
         signing_key,
     )
+
+
+def _reached(table: Table, key: str) -> str:
+    endpoint = table.endpoint(key)
+    if is_wildcard(endpoint):
+        raise table.wrong(key, REACHED_WANTED)
+    return endpoint
 
 
 def read_station(directory: Path) -> StationConfig:

@@ -213,14 +213,19 @@ def _degrees(wall: Any, reach: int, incomplete: bool, times: Times) -> dict[str,
     return {"violation": surely, INFO: soon, UNDECIDED: ~surely & ~soon}
 
 
-def cuts(history: History, cut: Any) -> list[dict[str, Any]]:
+def cuts(history: History, cut: Any, lost: set[int]) -> list[dict[str, Any]]:
     """Find messages of an ended station above its cut that another station has ordered: `beyond_cut`.
 
-    What only the ended station itself had ordered was lost with it, though its hosts may have been given it.
+    What only it and other lost stations had ordered was lost with them, though their hosts may have been given it.
     """
     if not history.count:
         return []
-    beyond = np.flatnonzero((history.n > cut[history.column]) & (history.elsewhere | ~history.by_origin))
+    beyond = np.flatnonzero(history.n > cut[history.column])
+    kept = np.zeros(len(beyond), bool)
+    for station in history.orders:
+        if station not in lost:
+            kept |= (history.position_at(station, beyond) > 0) & (history.slot[beyond] != station)
+    beyond = beyond[kept]
     return [
         {
             "kind": "beyond_cut", "station": history.slot[x], "slot": history.slot[x], "n": history.n[x],

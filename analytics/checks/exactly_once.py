@@ -168,7 +168,8 @@ class Accounts:
         n, column = history.n[owed], history.column[owed]
         skipped = n <= past[column]
         if b > a:
-            skipped &= ~np.isin(owed, self._waiting(b - 1))
+            last = np.flatnonzero(seen)
+            skipped &= ~np.isin(owed, self._waiting(a + int(last[-1]) if len(last) else b - 1))
             told = self._told(life)
             unknown = ~np.isin(sessions.le[a:b][seen], np.append(sessions.e[a:b], 0))
             claimed = base[unknown].max(axis=0, initial=0)

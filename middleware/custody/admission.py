@@ -44,6 +44,8 @@ class Admission:
         """When attached hosts are asked for what they have sent, unless they have told it."""
         self._unbound: set[MH] = set()
         """Hosts here that no row said to be bound when they came: it may have gone with the lost station."""
+        self._claims: dict[MH, tuple[int, int]] = {}
+        """(station, arr) of a claim that this station has noted: a later custody may be on its way here."""
         self._own_numbers: dict[MH, set[int]] = {}
         self._indexed: list[int] = []
 
@@ -237,14 +239,16 @@ class Admission:
                     ledger.ask(station, Cancel(mh, e, highest))
 
     def _claimed(self, station: int, mh: MH, e: int) -> None:
-        """Of two that claim a host the later attempt has it."""
+        """Of two that claim a host the later attempt has it, also while it is promised to another station."""
         ledger = self.ledger
-        newer = [r for r in ledger.records.get(mh, {}).values() if r.live and r.confirmed and r.arr > e]
+        stays = [r for r in ledger.records.get(mh, {}).values() if r.state in ("open", "moved") and not r.join]
+        newer = [r for r in stays if r.confirmed and r.arr > e]
         if newer:
             newest = max(newer, key=lambda record: record.arr)
             if (newest.ready or not newest.link) and self._let_go(mh, newest.arr):
                 ledger.ask(station, Claimed(mh, newest.arr))
         elif self._let_go(mh, e):
+            self._claims[mh] = (station, e)
             ledger.ask(station, Noted(mh, e))
 
     def settle(self) -> None:
@@ -312,6 +316,9 @@ class Admission:
 
     def opened(self, record: Record) -> None:
         """A session was opened: its host is asked too, as long as there are lost stations."""
+        station, e = self._claims.pop(record.mh, (self.ledger.own, 0))
+        if station != self.ledger.own and record.le > e:
+            self.ledger.ask(station, Claimed(record.mh, record.le))
         if self.ledger.view.lost:
             if not record.join and self.ledger.bound(record.mh) is None:
                 self._unbound.add(record.mh)

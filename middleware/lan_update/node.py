@@ -207,8 +207,13 @@ class LanNode:
         """The packet could not be sent. (One that is not acknowledged in time fails by itself.)"""
         self._talks.failed(peer, number)
 
-    def heard(self, peer: str) -> None:
-        """Any other sign of life of a linked peer: if packets to it had failed, the exchange begins again."""
+    def heard(self, peer: str, ahead: int | None = None) -> None:
+        """Any other sign of life of a linked peer: if packets to it had failed, the exchange begins again.
+
+        ahead: how far its clock is ahead of the own one, microseconds, if it has just told it.
+        """
+        if ahead is not None:
+            self._talks.of(peer).clock = self._replica.wall + ahead - self._replica.now
         self._talks.heard(peer)
 
     # ---- time ----

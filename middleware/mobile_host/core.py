@@ -387,7 +387,7 @@ class AgentCore:
         unknown, moved = self._session.outbox.renumber()
         self._link.last = self._enrolled_at
         self._session.renew(incarnation)
-        queued = (Queued(n, entry.to, entry.body) for n, entry in self._session.outbox.entries.items())
+        queued = (Queued(n, entry.to, entry.body, False) for n, entry in self._session.outbox.entries.items())
         self._journal.save(NewIncarnation(incarnation, self._enrolled_at, lost), *queued)
         for number in unknown:
             self._journal.emit(Receipt(number, "unknown"))

@@ -33,7 +33,7 @@ class Outbox:
 
     def __init__(self, image: AgentImage, settings: AgentSettings) -> None:
         self.highest = image.highest
-        self.tx = image.highest
+        self.tx = image.tx
         """Own numbers up to this may have been on a link."""
         self.doubtful: dict[int, None] = {}
         """Numbers that are stored somewhere, perhaps at one station only; the newest STORED_MAX, ascending."""

@@ -17,7 +17,7 @@ from roamcast.middleware.mobile_host.journal import Journal
 from roamcast.middleware.mobile_host.liveness import FAR, Liveness
 from roamcast.middleware.mobile_host.outbox import Outbox, OutEntry
 from roamcast.middleware.mobile_host.settings import AgentSettings
-from roamcast.middleware.mobile_host.state import Acked, AgentImage, OutboxTrimmed, Queued, Welcomed
+from roamcast.middleware.mobile_host.state import Acked, AgentImage, OutboxTrimmed, Queued, Sent, Welcomed
 from roamcast.middleware.rows import Item, Kind
 
 
@@ -79,6 +79,9 @@ class Session:
         self.live.stir(self.now)
         self.live.progress(self.now, bool(self.outbox))
         self._journal.send(Ack(frame.e, frame.at))
+        if self.outbox.highest > self.outbox.tx:
+            self.outbox.tx = self.outbox.highest
+            self._journal.save(Sent(self.outbox.tx))
         for number, entry in self.outbox.entries.items():
             entry.c = frame.at
             self._send_data(number, entry)
@@ -195,8 +198,9 @@ class Session:
     def submit(self, body: bytes, to: str | None) -> int:
         """Queue a message and, in an open session, send it. Raises OutboxFull, MessageTooLarge."""
         number = self.outbox.append(to, body, self.inbox.given_position)
-        self._journal.save(Queued(number, to, body))
+        self._journal.save(Queued(number, to, body, self.is_open))
         if self.is_open:
+            self.outbox.tx = number
             if len(self.outbox) == 1:
                 self.live.progress(self.now, outstanding=True)
             self._send_data(number, self.outbox.entries[number])
@@ -271,7 +275,6 @@ class Session:
         self._c_dirty = True
 
     def _send_data(self, number: int, entry: OutEntry) -> None:
-        self.outbox.tx = max(self.outbox.tx, number)
         self._sent_data = True
         self._journal.send(Data(self._epoch, number, entry.c, entry.to, entry.body))
         self.live.stir(self.now)

@@ -6,6 +6,7 @@ same facts as records. What must be durable before what: overview section 7.
     fact                            durable before
     NewIncarnation                  its first HELLO
     Queued                          its DATA, and before `submit`'s caller is told
+    Sent                            the DATA of every number up to it
     Welcomed                        ACK(e, at)
     Acked                           the ACK, PING, HELLO or SEEN that says it, and before `ack` returns
     LateAck                         before `ack` returns
@@ -38,6 +39,8 @@ class Checkpoint:
     highest: int
     gap: bool
     lost: bool
+    tx: int = -1
+    """-1: not known, all may have been on a link (written by a former release)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -64,6 +67,15 @@ class Queued:
     number: int
     to: str | None
     body: bytes
+    sent: bool = True
+    """It goes, or may have gone, on a link at once; else `Sent` comes before it does."""
+
+
+@dataclass(slots=True, frozen=True)
+class Sent:
+    """Own messages with number <= upto may have been on a link."""
+
+    upto: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -118,7 +130,9 @@ class Stations:
     stations: tuple[Station, ...]
 
 
-Fact = Checkpoint | NewIncarnation | Epoch | Queued | OutboxTrimmed | Welcomed | Acked | LateAck | Told | Stations
+Fact = (
+    Checkpoint | NewIncarnation | Epoch | Queued | Sent | OutboxTrimmed | Welcomed | Acked | LateAck | Told | Stations
+)
 
 
 _FACTS: Final[tuple[type[Any], ...]] = (
@@ -132,6 +146,7 @@ _FACTS: Final[tuple[type[Any], ...]] = (
     LateAck,
     Told,
     Stations,
+    Sent,
 )
 """A fact's tag on disk is its index here: append only."""
 
@@ -167,6 +182,8 @@ class AgentImage:
     c: int = 0
     highest: int = 0
     """Highest own number given."""
+    tx: int = 0
+    """Own numbers up to this may have been on a link."""
     gap: bool = False
     lost: bool = False
     outbox: dict[int, tuple[str | None, bytes]] = field(default_factory=dict)
@@ -187,9 +204,12 @@ class AgentImage:
                 self.seen.update(seen)
                 for message_id in forget:
                     self.late.pop(message_id, None)
-            case Queued(number, to, body):
+            case Queued(number, to, body, sent):
                 self.outbox[number] = (to, body)
                 self.highest = max(self.highest, number)
+                self.tx = max(self.tx, number) if sent else self.tx
+            case Sent(upto):
+                self.tx = max(self.tx, upto)
             case OutboxTrimmed(upto):
                 self._trim(upto)
             case LateAck(slot, n):
@@ -207,18 +227,22 @@ class AgentImage:
             case Stations(stations):
                 self.stations = stations
             case NewIncarnation(incarnation, last, lost):
-                self.incarnation, self.last, self.le, self.c, self.highest = incarnation, last, 0, 0, 0
+                self.incarnation, self.last = incarnation, last
+                self.le = self.c = self.highest = self.tx = 0
                 self.lost = self.lost or lost
                 self.outbox, self.seen = {}, {}
             case Checkpoint():
                 self.incarnation, self.epoch, self.last = fact.incarnation, fact.epoch, fact.last
                 self.le, self.c, self.highest, self.gap, self.lost = fact.le, fact.c, fact.highest, fact.gap, fact.lost
+                self.tx = fact.highest if fact.tx < 0 else fact.tx
                 self.outbox, self.late, self.seen, self.stations = {}, {}, {}, ()
 
     def snapshot(self) -> tuple[Fact, ...]:
         """Facts that make a new image equal to this one."""
-        head = Checkpoint(self.incarnation, self.epoch, self.last, self.le, self.c, self.highest, self.gap, self.lost)
-        queued = tuple(Queued(number, to, body) for number, (to, body) in self.outbox.items())
+        head = Checkpoint(
+            self.incarnation, self.epoch, self.last, self.le, self.c, self.highest, self.gap, self.lost, self.tx
+        )
+        queued = tuple(Queued(number, to, body, number <= self.tx) for number, (to, body) in self.outbox.items())
         late = tuple(LateAck(slot, n) for slot, n in self.late)
         return (head, *queued, *late, Acked(self.le, self.c, (), tuple(self.seen.items())), Stations(self.stations))
 

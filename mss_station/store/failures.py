@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,16 @@ DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 NO_TEXT: Final = "Could not decode to UTF-8"
 """Python's own words, without a code of SQLite, for a text that nobody wrote."""
 
+OTHER_SCHEMA: Final = re.compile(
+    r"no such (column|table)|table \S+ has (no column|\d+ columns)|ON CONFLICT clause does not match"
+)
+"""SQLite's words for a statement of ours that does not fit to the store: the text of its schema has changed."""
+
+OTHER_WAY: Final = (
+    "give the station up at another one (mss-station stations retire DIR ID --lost) and let it join again (mss-station "
+    "join DIR TOKEN --rejoin, or join in a new directory)"
+)
+
 
 def failure(error: sqlite3.Error, path: Path) -> Exception:
     """The typed error to raise instead of `error`, which came from the store at `path`."""
@@ -31,7 +42,8 @@ def failure(error: sqlite3.Error, path: Path) -> Exception:
         )
     if code in BUSY:
         return StoreBusy(f"{path}: another process holds its write lock ({error}); end that process or let it finish")
-    if code in DAMAGED or str(error).startswith(NO_TEXT):
+    other_schema = code == sqlite3.SQLITE_ERROR and OTHER_SCHEMA.match(str(error))
+    if code in DAMAGED or str(error).startswith(NO_TEXT) or other_schema:
         return damaged(path, str(error))
     return InvariantError(f"{path}: {type(error).__name__}: {error}")
 
@@ -40,8 +52,8 @@ def damaged(path: Path, why: str) -> StoreDamaged:
     """The error for a store that contradicts itself."""
     return StoreDamaged(
         f"{path}: damaged ({why}). Keep the file and do not start with an empty or an older one: its numbers would be "
-        "given twice. Put back an undamaged copy of the directory that is not older; if there is none, set up a new "
-        "station with a new slot"
+        "given twice. Put back an undamaged copy of the directory that is not older; if there is none, "
+        f"{OTHER_WAY}"
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from roamcast.mss_station.errors import (
     StoreVersion,
 )
 from roamcast.mss_station.store.columns import signed, unsigned
-from roamcast.mss_station.store.failures import damaged
+from roamcast.mss_station.store.failures import OTHER_WAY, damaged
 
 STORE_NAME: Final = "station.db"
 APPLICATION_ID: Final = 0x526F616D
@@ -34,6 +36,8 @@ BUSY_TIMEOUT_MS: Final = 250
 
 Durability = Literal["power", "process"]
 """What a committed transaction survives: loss of power, or only the death of the process."""
+
+_log = logging.getLogger("roamcast.station")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class StationIdentity:
 
 def connect(path: Path, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
     """A connection to an existing file. Raises sqlite3.Error."""
-    uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection
@@ -110,6 +114,8 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 def examine(path: Path, identity: StationIdentity) -> None:
     """Check that the file is a sound store of this format and of this station. Reads all of it once.
 
+    Warns if other users may read it: the messages are in it.
+
     Raises:
         StoreMissing, StoreForeign, StoreVersion, StoreIdentity, StoreDamaged: why it is refused.
         sqlite3.Error: it could not be read.
@@ -128,6 +134,8 @@ def examine(path: Path, identity: StationIdentity) -> None:
             f"the configuration says {identity.station_id!r}, slot {identity.slot}, generation "
             f"{identity.generation:x}. Put the store and station.toml of one station together again"
         )
+    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        _log.warning("store_not_private: others can read the messages in %s: chmod 600 %s*", path, path)
 
 
 def _examine_header(path: Path) -> None:
@@ -138,12 +146,15 @@ def _examine_header(path: Path) -> None:
     except FileNotFoundError:
         raise StoreMissing(
             f"{path}: there is no store. Bring back the station's own; an empty one is never made in its place, for "
-            "its numbers would be given twice"
+            f"its numbers would be given twice. If it is gone, {OTHER_WAY}"
         ) from None
     except OSError as error:
         raise StoreUnwritable(f"{path}: cannot be read ({error.strerror})") from error
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
-        raise StoreForeign(f"{path}: not an SQLite file, or damaged in its first bytes. Bring back the station's store")
+        raise StoreForeign(
+            f"{path}: not an SQLite file, or damaged in its first bytes. Bring back the station's store. If it is gone,"
+            f" {OTHER_WAY}"
+        )
     _examine_format(path, int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big", signed=True))
 
 

@@ -12,7 +12,7 @@ from roamcast.middleware.simulator.run import Simulation, play
 from roamcast.middleware.simulator.scenario import draw
 
 DAY = 86_400_000_000
-PLAIN = {"wipes_count": 0, "expiry": 0, "spool_bytes_max": 0}
+PLAIN = {"wipes_count": 0, "expiry": 0, "spool_bytes_max": 0, "lost_count": 0}
 """No new incarnations of a name: the log does not tell yet whether a joiner was told of a gap."""
 
 FIRST_DAY = 1_800_057_600_000_000

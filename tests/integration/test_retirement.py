@@ -176,6 +176,29 @@ def test_a_station_is_lost_for_good_under_load(make_bench: Callable[..., Bench])
     until(lambda: not seen(bench, "s1", "s3")["guarded"], "the guard is given up")
 
 
+def test_what_a_killed_agent_had_queued_for_a_lost_station_arrives(make_bench: Callable[..., Bench]) -> None:
+    """It never was on a link: nobody can have it, and it is not given up with what may have been."""
+
+    def given() -> int:
+        return sum(event.kind == "given" for event in bench.history().events.get("a", ()))
+
+    bench = make_bench()
+    bench.hosts({"a": "s1", "c": "s3"})
+    bench.send("c")
+    until(lambda: given() == 1, "the first message is elsewhere too")
+    bench.station("s3").kill()
+    until(lambda: bench.status("c")["state"] != "open", "the host has noticed")
+    bench.send("c", 5)
+    until(lambda: bench.status("c")["outbox"] == 5, "all wait")
+    bench.worker("w2").kill()
+    bench.station("s3").over = True
+    retire(bench, "s3", "--lost")
+    bench.worker("w2").start()
+    bench.wait_attached("c", timeout_s=30)
+    bench.settle()
+    assert given() == 6
+
+
 def test_a_station_that_lives_is_not_given_up_by_mistake(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench()
     bench.hosts({"a": "s1", "c": "s3"})

@@ -106,6 +106,10 @@ def test_all_settings_are_listed_with_their_meaning(operator: Operator) -> None:
         ("config set", ("settings/awaymax", "1d"), "did you mean away-max"),
         ("config set", ("away-max", "1d"), "did you mean settings/away-max?"),
         ("config set", (AWAY, "soon"), "a duration from 1s to 366d"),
+        ("config set", (AWAY, "-1d"), "a duration from 1s to 366d (30d, 10s, 250ms), not '-1d'"),
+        ("config set", (AWAY, "-1d", "--json"), "a duration from 1s to 366d (30d, 10s, 250ms), not '-1d'"),
+        ("config set", (AWAY, "--", "-1d"), "a duration from 1s to 366d (30d, 10s, 250ms), not '-1d'"),
+        ("config history", ("\udcff",), "no text in UTF-8"),
         ("config set", (AWAY, "10s"), "ephemeral-away-max must not be above away-max"),
         ("config set", ("logs/s1", "{}"), "no schema for such a key"),
         ("config set", ("topics/news", "{}"), "no schema for such a key"),
@@ -113,6 +117,7 @@ def test_all_settings_are_listed_with_their_meaning(operator: Operator) -> None:
         ("config set", ("stations/s9", "{}"), "there is no entry 'stations/s9'"),
         ("config set", ("stations/s1", "7"), "one JSON object"),
         ("config set", ("stations/s1", "{"), "one JSON object"),
+        ("config set", ("stations/s1", "[" * 4_000), "one JSON object"),
         ("config set", ("stations/s1", "{}"), "slot cannot be changed by hand"),
         ("config set", ("hosts/ann", "{}"), "hosts enrol"),
         ("config delete", ("stations/s1",), "only settings can"),
@@ -214,3 +219,22 @@ def test_what_was_set_aside_is_listed_by_itself(operator: Operator) -> None:
 def test_a_directory_without_a_station_is_told(tmp_path: Path, command: str) -> None:
     arguments = {"config set": [AWAY, "1d"], "config get": [AWAY]}.get(command, [])
     assert main([*command.split(), str(tmp_path / "nowhere"), *arguments]) in (2, 3)
+
+
+def test_the_status_of_what_is_no_station_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path, more, said in (
+        (tmp_path / "nowhere", ["--json"], f"there is no directory {tmp_path / 'nowhere'}"),
+        (tmp_path / "nowhere", [], f"there is no directory {tmp_path / 'nowhere'}"),
+        (tmp_path, [], f"{tmp_path} is not the directory of a station"),
+    ):
+        assert main(["status", str(path), *more]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_directory_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    operator = Operator(tmp_path / "\udcff ?%#", capsys)
+    assert operator.json("config list")[0]["key"] == "stations/s1"
+    assert operator.run("status")[:2] == (
+        3,
+        "no station runs on " + str(operator.path).replace("\udcff", "\\udcff") + ": stopped\n",
+    )

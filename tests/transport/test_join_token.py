@@ -36,6 +36,12 @@ def test_the_longest_token_can_be_read(token: Token) -> None:
     assert parse(longest.secret_text(), BEFORE) == longest
 
 
+@pytest.mark.parametrize("endpoint", ["tcp://*:7002", "tcp://0.0.0.0:7002"])
+def test_a_sponsor_that_nobody_can_reach_is_told_with_the_remedy(token: Token, endpoint: str) -> None:
+    with pytest.raises(TokenError, match=r"nobody can reach hill at .* and bind-stations to this one"):
+        parse(replace(token, endpoint=endpoint).secret_text(), BEFORE)
+
+
 def test_its_secret_is_in_no_text_but_the_one_that_is_asked_for(token: Token) -> None:
     assert token.keys.secret not in repr(token) and token.secret_text() not in repr(token)
 

@@ -72,6 +72,32 @@ def test_a_secret_that_others_can_read_stops_the_station(tmp_path: Path, file: s
         read_station(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "said"),
+    [
+        *((f"tcp://{host}:7001", "bind-hosts and bind-stations") for host in ("*", "0.0.0.0", "0", "0x0.0", "[::]")),
+        *((f"tcp://{host}:7001", "bind-hosts and bind-stations") for host in ("::0", "[0:0::0]", "[::ffff:0.0.0.0]")),
+        ("tcp://10.0.0.3:0", "PORT from 1 to 65535"),
+        ("tcp://10.0.0.3:*", "PORT from 1 to 65535"),
+    ],
+)
+def test_an_endpoint_that_nobody_can_reach_is_refused(tmp_path: Path, endpoint: str, said: str) -> None:
+    for hosts, stations in ((endpoint, STATIONS), (HOSTS, endpoint)):
+        with pytest.raises(KeyFileError, match=said):
+            create_station(tmp_path, id="hill", slot=3, group="fleet", hosts=hosts, stations=stations)
+    assert list(tmp_path.iterdir()) == []
+    create(tmp_path)
+    edit(tmp_path / "station.toml", HOSTS, endpoint)
+    with pytest.raises(KeyFileError, match=f"station.toml: hosts must be .*{said}"):
+        read_station(tmp_path)
+
+
+def test_what_only_looks_like_a_wildcard_is_taken(tmp_path: Path) -> None:
+    for i, host in enumerate(("10.0.0.0", "0.0.0.1", "[::1]", "0.example", "zero")):
+        ends = {"hosts": f"tcp://{host}:1", "stations": f"tcp://{host}:2"}
+        assert create_station(tmp_path / str(i), id="hill", slot=3, group="fleet", **ends).card.hosts == ends["hosts"]
+
+
 def test_a_station_is_not_made_twice_in_one_place(tmp_path: Path) -> None:
     config = create(tmp_path)
     with pytest.raises(KeyFileError, match="holds a station already"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import socket
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +28,9 @@ from roamcast.middleware.link_effects import Seen
 from roamcast.middleware.station_frames import Link, Refusal
 from roamcast.mss_station.cli import main
 from roamcast.mss_station.control import ask
+from roamcast.mss_station.errors import StoreWentBack
 from roamcast.mss_station.peers_seen import PeersSeen
-from roamcast.mss_station.server import StoreWentBack
+from roamcast.mss_station.stopped import stopped_station
 from roamcast.transport.sockets import new_context
 from roamcast.transport.station_codec import decode_peer, encode_peer
 from roamcast.transport.station_files import read_station
@@ -200,6 +203,8 @@ def test_a_store_that_went_back_ends_with_the_remedy(make_group: MakeGroup, unti
     error = group.start("s1").join()
     assert isinstance(error, StoreWentBack) and "newer directory" in str(error) and "newer copy" in str(error)
     until(lambda: second.status()["counters"].get("notice.peer_store_went_back"))
+    with pytest.raises(StoreWentBack, match="nothing is changed here"), stopped_station(group.path("s1")):
+        pytest.fail("an old copy was opened for a change")
 
 
 def test_a_copied_directory_ends_by_its_starts_alone(make_group: MakeGroup, until: Until) -> None:
@@ -210,6 +215,30 @@ def test_a_copied_directory_ends_by_its_starts_alone(make_group: MakeGroup, unti
     group.running["s2"].stop()
     group.start("s2")
     assert isinstance(group.start("s1").join(), StoreWentBack)
+
+
+NASTY = [
+    b"[" * 60_000,
+    b'{"command":' + b"[" * 30_000,
+    b'{"command": "invite", "valid": Infinity}',
+    b'{"command": "invite", "valid": 1e400}',
+    b'{"command": "invite"}',
+    b'{"command": "hosts enrol", "name": "\\ud800", "key": "x"}',
+    b'{"command": "config set", "key": "stations/s1", "text": "' + b"[" * 4_000 + b'"}',
+    b'{"command": "stations retire", "id": null, "lost": true}',
+    b"\xff\xfe",
+]
+
+
+@pytest.mark.parametrize("line", NASTY, ids=range(len(NASTY)))
+def test_a_request_that_is_none_ends_nothing(make_group: MakeGroup, line: bytes) -> None:
+    group = make_group(1)
+    station = group.start("s1")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(group.path("s1") / "control"))
+        client.sendall(line + b"\n")
+        assert not json.loads(client.makefile("rb").readline())["ok"]
+    assert station.status()["uplinks"] == "open"
 
 
 def test_a_peer_of_another_major_version_is_told_so(make_group: MakeGroup) -> None:

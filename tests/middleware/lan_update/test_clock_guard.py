@@ -6,6 +6,7 @@ import pytest
 
 from roamcast.middleware.effects import Notice
 from roamcast.middleware.lan_update.errors import LanRefused
+from roamcast.middleware.lan_update.node import LanNode
 from roamcast.middleware.settings import DAY, SECOND
 
 
@@ -37,6 +38,16 @@ def test_the_operator_is_told_once_and_when_it_is_right_again(lan):
     lan.skew["a"] = 0
     lan.run(2 * lan.settings.exchange_interval)
     assert lan.events("a")[-1] == "lan-clock-right"
+    lan.put("a", "k", b"1")
+
+
+def test_what_peers_say_of_their_clocks_when_they_are_linked_counts(lan):
+    """Before any packet has come: else the first to be asked after a start may be the one that is wrong."""
+    for peer, ahead in (("b", -600 * SECOND), ("c", -599 * SECOND)):
+        lan.act("a", LanNode.heard, peer, ahead)
+    with pytest.raises(LanRefused, match="599 s ahead"):
+        lan.put("a", "k", b"1")
+    lan.act("a", LanNode.heard, "b", 0)
     lan.put("a", "k", b"1")
 
 

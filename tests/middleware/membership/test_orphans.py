@@ -73,6 +73,50 @@ def test_an_older_record_at_the_station_that_admits_the_host_goes_too(three):
     assert states(net, a) == {2: [(a.e, "open", False)], 3: []}
 
 
+def test_a_claim_meets_a_later_record_that_is_promised_on(make_net):
+    """group seed 2000336: nobody said so, and the orphan was kept beside it for good."""
+    net = make_net(1, 2, 3, 4)
+    a = net.enrol("a")
+    a.arrive(1)
+    net.lose = lambda source, target, frame: isinstance(frame, Accept) and target == 1
+    for slot in (2, 3):
+        a.attach(slot)
+        a.ack()
+        net.run(2 * SECOND)
+    a.misses = (Welcome, Msg)
+    a.hello(4)
+    net.deliver()
+    net.tick(4, lambda core: core.channel_lost(a.channel))
+    a.misses = ()
+    assert [state for _, state, _ in states(net, a)[3]] == ["moved"]
+    net.lose_station(2)
+    net.run(5 * SECOND)
+    assert not states(net, a)[1]
+    a.arrive(4)
+    net.run(10 * SECOND)
+    assert states(net, a) == {1: [], 3: [], 4: [(a.e, "open", False)]}
+
+
+def test_a_claim_that_was_noted_meets_a_custody_that_was_on_its_way(make_net):
+    """Station 4 had nothing when it noted the claim, station 3 has nothing any more."""
+    net = make_net(1, 2, 3, 4)
+    a = net.enrol("a")
+    a.arrive(1)
+    net.lose = lambda source, target, frame: isinstance(frame, Accept) and target == 1
+    for slot in (2, 3):
+        a.attach(slot)
+        a.ack()
+        net.run(2 * SECOND)
+    net.lose = lambda source, target, frame: isinstance(frame, Claimed) and (source, target) == (1, 3)
+    net.lose_station(2)
+    net.run(2 * SECOND)
+    a.arrive(4)
+    net.run(2 * SECOND)
+    net.lose = lambda source, target, frame: False
+    net.run(30 * SECOND)
+    assert states(net, a) == {1: [], 3: [], 4: [(a.e, "open", False)]}
+
+
 def test_of_two_that_claim_a_host_the_later_attempt_has_it(three):
     net, a, _ = three
     a.cut()

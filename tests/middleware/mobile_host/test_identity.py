@@ -25,7 +25,7 @@ def test_reset_takes_a_new_incarnation_and_says_so(rig):
     rig.hear(Reset(rig.epoch))
     assert rig.effects[0].facts[-3:-1] == (
         NewIncarnation(rig.disk.incarnation, 1, True),
-        Queued(1, None, b"never on a link"),
+        Queued(1, None, b"never on a link", sent=False),
     )
     assert rig.disk.incarnation not in (0, before)
     assert rig.receipts == [(1, "unknown"), (2, "renumbered")]
@@ -36,12 +36,15 @@ def test_reset_takes_a_new_incarnation_and_says_so(rig):
     assert [(frame.number, frame.body) for frame in rig.sent(Data)] == [(1, b"never on a link")]
 
 
-def test_after_a_restart_everything_in_the_file_may_have_been_on_a_link(rig):
+def test_after_a_restart_it_is_known_what_may_have_been_on_a_link(rig):
+    rig.attach()
+    rig.submit(b"on a link")
+    rig.tick(lambda core: core.link_lost("cut"), after=10 * SECOND)
     rig.submit(b"never")
     rig.crash()
     rig.hear(Reset(rig.epoch))
-    assert rig.receipts == [(1, "unknown")]
-    assert rig.disk.outbox == {}
+    assert rig.receipts == [(1, "unknown"), (2, "renumbered")]
+    assert rig.disk.outbox == {1: (None, b"never")}
 
 
 def test_state_lost_is_told_again_until_it_is_acknowledged(rig):
@@ -87,9 +90,9 @@ def test_lastseq_of_numbers_that_were_never_on_a_link_means_the_same(rig):
     rig.crash()
     rig.submit(b"2")
     rig.hear(rig.welcome(lastseq=2))
-    assert rig.receipts == [(1, "unknown"), (2, "renumbered")]
+    assert rig.receipts == [(1, "renumbered"), (2, "renumbered")]
     rig.attach()
-    assert [frame.body for frame in rig.sent(Data)] == [b"2"]
+    assert [frame.body for frame in rig.sent(Data)] == [b"1", b"2"]
 
 
 def test_takeover_by_another_holder_is_an_alarm_and_a_long_pause(rig):

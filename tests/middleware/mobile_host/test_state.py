@@ -7,14 +7,18 @@ import pytest
 from roamcast.middleware.mobile_host.state import (
     Acked,
     AgentImage,
+    Checkpoint,
     Epoch,
     LateAck,
     NewIncarnation,
     OutboxTrimmed,
     Queued,
+    Sent,
     Stations,
     Told,
     Welcomed,
+    from_plain,
+    to_plain,
 )  # fmt: skip
 
 
@@ -37,6 +41,20 @@ def test_new_incarnation_starts_from_the_enrolling_station():
 def test_highest_number_outlives_the_outbox():
     image = image_of(*START, OutboxTrimmed(3))
     assert (image.outbox, image.highest) == ({}, 3)
+
+
+def test_what_may_have_been_on_a_link_is_the_highest_that_was():
+    waiting = Queued(4, None, b"d", sent=False)
+    assert [image_of(*START, *more).tx for more in [(), (waiting,), (waiting, Sent(4))]] == [3, 3, 4]
+    image = image_of(*START, waiting)
+    assert image_of(*image.snapshot()).tx == 3
+
+
+def test_of_a_state_of_a_former_release_all_may_have_been_on_a_link():
+    tag, number, to, body, _ = to_plain(Queued(1, None, b"a", sent=False))
+    assert image_of(from_plain([tag, number, to, body])).tx == 1
+    *plain, _ = to_plain(Checkpoint(99, 1, 3, 0, 0, 7, False, False, 2))
+    assert image_of(from_plain(plain)).tx == 7
 
 
 def test_trimming_is_by_number():

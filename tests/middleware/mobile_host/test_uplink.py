@@ -7,7 +7,7 @@ import pytest
 from roamcast.middleware.host_frames import Ack, Data, Msg, Uack
 from roamcast.middleware.mobile_host.effects import Receipt, Save, SendUp
 from roamcast.middleware.mobile_host.errors import BadAddressee, MessageTooLarge, OutboxFull
-from roamcast.middleware.mobile_host.state import Acked, OutboxTrimmed, Queued, Welcomed
+from roamcast.middleware.mobile_host.state import Acked, OutboxTrimmed, Queued, Sent, Welcomed
 from roamcast.middleware.rows import Kind
 from roamcast.middleware.settings import SECOND
 
@@ -24,6 +24,17 @@ def test_number_and_outbox_entry_are_saved_before_the_data(rig):
     rig.attach()
     assert rig.submit(b"hello", "bob") == 1
     assert rig.effects == [Save((Queued(1, "bob", b"hello"),)), SendUp(Data(1, 1, 0, "bob", b"hello"))]
+
+
+def test_what_goes_on_a_link_later_is_said_durably_before(rig):
+    rig.submit(b"1")
+    rig.submit(b"2")
+    assert (rig.disk.tx, rig.disk.highest) == (0, 2)
+    rig.attach()
+    assert rig.disk.tx == 2
+    effects = list(rig.effects)
+    marked = next(i for i, e in enumerate(effects) if isinstance(e, Save) and Sent(2) in e.facts)
+    assert marked < min(i for i, e in enumerate(effects) if isinstance(e, SendUp) and isinstance(e.frame, Data))
 
 
 def test_outbox_goes_up_after_the_welcome_without_what_is_stored(rig):

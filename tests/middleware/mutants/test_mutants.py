@@ -20,7 +20,8 @@ AT_ONCE = (
     "skip_holds", "no_spool", "save:open", "save:moved", "save:deletion", "prev_ignored", "given_forgotten",
     "late_ack_lost", "disk:PutRow", "late:PutRow", "disk:PlaceRow", "disk:PutLastSeq", "disk:PutRecord:state=open",
     "disk:PutRecord:state=moved", "disk:DropRecord", "disk:SpoolAdd", "disk:SpoolTrim", "disk:DropSpoolItems",
-    "agent-disk:Queued", "agent-late:Queued", "agent-disk:Acked", "agent-late:Acked", "agent-disk:NewIncarnation",
+    "agent-disk:Queued", "agent-late:Queued", "agent-disk:Sent", "agent-disk:Acked", "agent-late:Acked",
+    "agent-disk:NewIncarnation",
 )  # fmt: skip
 """Found among the first seeds of any kind."""
 
@@ -34,6 +35,7 @@ FALLS: dict[str, Found] = {
     "disk:PutHost": ("mixed", 42, 4, {**CRASHES, "late_hosts": 3}),
     "disk:PutRecord:state=tomb": ("mixed", 20, 25, {}),
     "agent-disk:Welcomed": ("few", 1, 15, {}),
+    "agent-late:Sent": ("mixed", 3, 8, {**KILLS, "hops_count": 60}),
     "agent-late:Welcomed": ("few", 1, 15, {**KILLS, "hops_count": 60}),
     "number_late": ("mixed", 8, 20, KILLS),
     "c_late": ("mixed", 1, 20, KILLS),

@@ -167,8 +167,11 @@ def test_a_token_that_has_expired_at_the_sponsor_is_told_with_its_time(sponsor: 
 
 
 def test_an_id_that_is_taken_is_refused_with_the_sponsors_words(sponsor: Any, newcomer: Newcomer) -> None:
-    with pytest.raises(JoinError, match=r"hill refuses: hill is active in this group, .* take another id"):
-        newcomer.join(sponsor.invite(), replace(NAMES, id="hill"))
+    token = sponsor.invite()
+    with pytest.raises(JoinError, match=r"hill is active in this group, .* take another id; the keys .* are kept: put"):
+        newcomer.join(token, replace(NAMES, id="hill"))
+    newcomer.join(token)
+    assert sponsor.joins[0].key == sponsor.joins[1].key
 
 
 def test_another_station_at_the_sponsors_endpoint_is_found_out(sponsor: Any, newcomer: Newcomer) -> None:
@@ -186,6 +189,12 @@ def test_a_sponsor_that_is_not_there_is_told_and_waited_for_until_the_time_is_ov
     ):
         newcomer.join(token, timeout_s=0.5)
     assert newcomer.told == ["hill at tcp://127.0.0.1:1: unreachable"]
+
+
+@pytest.mark.parametrize("endpoint", ["tcp://*:1", "tcp://;:1"])
+def test_an_endpoint_that_is_none_is_told_without_a_trace(sponsor: Any, newcomer: Newcomer, endpoint: str) -> None:
+    with pytest.raises((JoinError, TokenError), match="hill at tcp"):
+        newcomer.join(replace(sponsor.invite(), endpoint=endpoint))
 
 
 def test_a_bad_token_or_name_makes_no_directory_that_hinders(newcomer: Newcomer, sponsor: Any) -> None:

@@ -56,6 +56,7 @@ def check(store: Store, directory: Path, workload: Any) -> set[str]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5, None])
 def test_same_as_the_image_after_random_writes(directory: Path, identity: StationIdentity, seed: int | None) -> None:
+    is_known = seed is not None
     seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed
     print("seed", seed)
     workload = WORKLOAD["Workload"](seed)
@@ -71,12 +72,15 @@ def test_same_as_the_image_after_random_writes(directory: Path, identity: Statio
     check(store, directory, workload)
     store.close()
     lan = {f"lan.{field.name}" for field in dataclasses.fields(LanImage)}
+    if not is_known:
+        return  # it has not been seen that these writes come across everything
     assert seen == {field.name for field in dataclasses.fields(DurableState)} | lan
     assert any(len(lines) == HISTORY_MAX for lines in workload.image.lan.history.values())
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, None])
 def test_same_as_the_image_of_a_newcomer(directory: Path, identity: StationIdentity, seed: int | None) -> None:
+    is_known = seed is not None
     seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed
     print("seed", seed)
     workload = WORKLOAD["Joining"](seed)
@@ -90,7 +94,7 @@ def test_same_as_the_image_of_a_newcomer(directory: Path, identity: StationIdent
         if step % 4 == 0:
             seen |= check(store, directory, workload)
     store.close()
-    assert seen >= {"rows", "streams", "last_position", "hlc", "hosts", "view"}
+    assert not is_known or seen >= {"rows", "streams", "last_position", "hlc", "hosts", "view"}
 
 
 def test_a_tick_may_accept_spool_and_drop_one_row(directory: Path, identity: StationIdentity, make_row: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -26,6 +27,8 @@ from roamcast.mss_station.errors import (
     StoreVersion,
 )
 from roamcast.mss_station.store import RESERVE_BYTES, RESERVE_NAME, STORE_NAME, StationIdentity, Store
+
+REMEDY = "mss-station stations retire DIR ID --lost) and let it join again (mss-station join DIR TOKEN --rejoin"
 
 
 def refused(directory: Path, identity: StationIdentity, kind: type[StoreError]) -> str:
@@ -62,6 +65,16 @@ def test_a_new_store_is_empty_private_and_has_its_reserve(directory: Path, ident
     assert {path.name for path in directory.iterdir()} == {STORE_NAME, RESERVE_NAME}
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o604, 0o400])
+def test_a_store_that_others_can_read_is_warned_of(
+    directory: Path, identity: StationIdentity, caplog: pytest.LogCaptureFixture, mode: int
+) -> None:
+    (directory / STORE_NAME).chmod(mode)
+    with contextlib.suppress(StoreUnwritable):
+        Store.open(directory, identity).close()
+    assert (f"chmod 600 {directory / STORE_NAME}" in caplog.text) == bool(mode & 0o077)
+
+
 def test_create_keeps_a_store_that_is_there(directory: Path, identity: StationIdentity) -> None:
     before = contents(directory)
     with pytest.raises(StoreExists):
@@ -78,14 +91,15 @@ def test_create_goes_over_what_a_killed_one_left(tmp_path: Path, identity: Stati
 
 def test_a_missing_store_is_not_made_anew(directory: Path, identity: StationIdentity) -> None:
     (directory / STORE_NAME).unlink()
-    assert "never made in its place" in refused(directory, identity, StoreMissing)
+    text = refused(directory, identity, StoreMissing)
+    assert "never made in its place" in text and REMEDY in text
     assert not (directory / STORE_NAME).exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage" * 2000, b"SQLite format 3\0"], ids=["empty", "garbage", "short"])
 def test_garbage(directory: Path, identity: StationIdentity, content: bytes) -> None:
     (directory / STORE_NAME).write_bytes(content)
-    refused(directory, identity, StoreForeign)
+    assert REMEDY in refused(directory, identity, StoreForeign)
 
 
 def test_another_programs_database(directory: Path, identity: StationIdentity) -> None:
@@ -130,7 +144,7 @@ def test_a_damaged_page(directory: Path, identity: StationIdentity, make_row: Ca
         file.seek(path.stat().st_size // 2)
         file.write(os.urandom(8192))
     text = refused(directory, identity, StoreDamaged)
-    assert "do not start with an empty or an older one" in text
+    assert "do not start with an empty or an older one" in text and REMEDY in text
 
 
 def test_a_cut_file(directory: Path, identity: StationIdentity, make_row: Callable[..., Row]) -> None:
@@ -154,6 +168,23 @@ def test_values_that_nobody_wrote(
     edit(directory, statement)
     with pytest.raises(StoreDamaged), Store.open(directory, identity) as store:
         store.load()
+
+
+@pytest.mark.parametrize(
+    ("name", "flipped"),
+    [("moved_epoch", "mowed_epoch"), ("addressee", "addressed"), ("slot INTEGER PRIMARY", "slou INTEGER PRIMARY")],
+)
+def test_a_schema_that_nobody_wrote(
+    directory: Path, identity: StationIdentity, make_row: Callable[..., Row], name: str, flipped: str
+) -> None:
+    """A bit of its text has flipped; whichever statement is the first to meet it."""
+    connection = sqlite3.connect(directory / STORE_NAME, isolation_level=None)
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("UPDATE sqlite_master SET sql = replace(sql, ?, ?)", (name, flipped))
+    connection.close()
+    with pytest.raises(StoreDamaged, match=r"damaged .*--rejoin"), Store.open(directory, identity) as store:
+        store.load()
+        store.commit([PutRow(make_row(1), 1)])
 
 
 ITEM = b"head" + bytes(range(256)) * 20 + b"body"
