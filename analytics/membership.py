@@ -32,6 +32,8 @@ class Life:
     """n per slot (columns of `History.slots`): nothing up to it is owed."""
     enrolled: bool
     """The start is known from the enrolment: not only claimed by the first session."""
+    joined: bool = False
+    """It came as a new incarnation of a name, with a JOIN row."""
     heir_of: tuple[int, ...] = ()
     """Earlier incarnations whose deliveries count, for this one goes on where they stood."""
     live: bool = True
@@ -87,7 +89,7 @@ class Membership:
         bound.sort(key=lambda client: (int(self._join[client]), self._first_wall(client)))
         left = [int(w) for w in self.wall[rows[(self.what[rows] == LEFT)]]]
         enrolled = len(enrolments) > 0
-        start = self._base[enrolments[0]] if enrolled else None
+        start = self._base[enrolments].max(axis=0) if enrolled else None  # it may be enrolled again before it comes
         before: tuple[int, ...] = ()
         for i, client in enumerate(bound or [c for c in its if self._unbound[c]][:1]):
             first = self._first_session(client)
@@ -101,7 +103,9 @@ class Membership:
             expired = sorted(int(w) for w in self.wall[mine[self.what[mine] != ENROLLED]])
             last = self._last_session_wall(client)
             ended = bool(left) or i + 1 < len(bound) or (bool(expired) and expired[-1] >= last)
-            self.lives[client] = Life(client, host, start, enrolled, before, not ended, expired)
+            self.lives[client] = Life(
+                client, host, start, enrolled, bool(self._join[client]), before, not ended, expired
+            )
             before = (*before, client)
 
     def _first_session(self, client: int) -> int | None:

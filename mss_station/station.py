@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -80,6 +81,11 @@ class _Sockets:
     hosts: zmq.Socket[bytes]
     stations: zmq.Socket[bytes]
     handshakes: tuple[tuple[str, HandshakeMonitor], ...]
+
+
+def _each(calls: Sequence[Callable[[], None]]) -> None:
+    for call in calls:
+        call()
 
 
 class Station:
@@ -289,12 +295,8 @@ class Station:
             },
         )
 
-        def house() -> None:
-            follower.look()
-            own_head.publish()
-            sponsor.look()
-            rotation.look(server.clock.now())
-
+        parts = (follower.look, own_head.publish, sponsor.look, lambda: rotation.look(server.clock.now()))
+        house = partial(_each, parts)
         server.connect(hosts, peers, lan, outputs, control, requests.handle, self._group.ended, follower.follow, house)
         server.watch(sockets.zap.socket, sockets.zap.answer)
         connections.follow(directory.stations())

@@ -264,7 +264,7 @@ class Accounts:
             )
             given_up = len(account.given_up) if count == 0 else 0
             text = f"host {name} was told of a gap in session {sessions.e[s]} at station {sessions.station[s]}"
-            joined = s == a and not life.enrolled
+            joined = s == a and (life.joined or not life.enrolled)
             if joined or self._membership.lost or life.expired:  # by whose clock it was first proves nothing
                 why = "its custody had ended" if life.expired else "it is new" if joined else "a station was lost"
                 row |= {"severity": INFO, "witness": f"{text}: {why}; {given_up} messages given up"}

@@ -17,8 +17,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from cbor2 import dumps, loads
-
 from roamcast.middleware.delivery_log import ACK, HANDOFF, HOST, MEMBER, ORDER, SESSION, Logged
 from roamcast.middleware.effects import Effect, Notice
 from roamcast.middleware.settings import SECOND
@@ -26,11 +24,14 @@ from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.log.files import FOLDER, resume, segment_path
 from roamcast.mss_station.schema import LogHead
 from roamcast.mss_station.signing import Signer
-from roamcast.mss_station.store import DropTail, PutTail, TailWrite
+from roamcast.mss_station.store import STORE_NAME, DropTail, PutTail, TailWrite
+from roamcast.mss_station.store.failures import damaged
 from roamcast.mss_station.tally import Tally
+from roamcast.transport.errors import DecodeError
 from roamcast.transport.segment_blocks import STATION, SegmentHeader, key_id
 from roamcast.transport.segment_writer import SegmentEncoder
 from roamcast.transport.station_files import StationCard
+from roamcast.transport.tail_codec import Event, decode_tail, encode_tail
 
 BLOCK_EVENTS: Final = 1_024
 BLOCK_AGE: Final = SECOND
@@ -40,8 +41,6 @@ WAITING_MAX: Final = 200_000
 RETRY: Final = 5 * SECOND
 
 HOST_COLUMN: Final = {ORDER: 4, SESSION: 0, ACK: 0, MEMBER: 0, HANDOFF: 0}
-
-_Event = tuple[str, int, Sequence[Any]]
 
 
 class DeliveryLog:
@@ -75,7 +74,7 @@ class DeliveryLog:
         self._tally = tally
         self._named: set[int] = set()
         self._file: int | None = None
-        self._waiting: list[_Event] = []
+        self._waiting: list[Event] = []
         """Events that no block holds."""
         self._kept = 0
         """So many of them are in the store's tail."""
@@ -96,7 +95,7 @@ class DeliveryLog:
         """Nothing was ever logged here."""
 
     def _start(self, tail: Sequence[PutTail], anchored: int) -> bool:
-        kept = [loads(each.events) for each in tail]
+        kept = [self._read(each.events) for each in tail]
         (self._directory / FOLDER).mkdir(mode=0o700, exist_ok=True)
         found = resume(self._directory, max([anchored, *(segment - 1 for segment, _, _ in kept)]))
         self._seq, self._prev, self._note = found.seq, found.prev, found.note
@@ -111,6 +110,12 @@ class DeliveryLog:
         if found.note:
             self._tally.notice(Notice("alarm", "log_incomplete", {"text": found.note}))
         return found.seq == 1 and found.encoder is None and not tail
+
+    def _read(self, data: bytes) -> tuple[int, int, list[Event]]:
+        try:
+            return decode_tail(data)
+        except DecodeError as error:
+            raise damaged(self._directory / STORE_NAME, f"the tail of the delivery log: {error.reason}") from None
 
     # ---- ticks ----
 
@@ -127,7 +132,7 @@ class DeliveryLog:
         if self._kept < len(self._waiting):
             self._tail_id += 1
             first = (self._encoder.events if self._encoder is not None else 0) + self._kept
-            writes.append(PutTail(self._tail_id, dumps([self._seq, first, self._waiting[self._kept :]])))
+            writes.append(PutTail(self._tail_id, encode_tail(self._seq, first, self._waiting[self._kept :])))
         return writes
 
     def _add(self, effect: Logged, wall: int) -> None:

@@ -80,6 +80,14 @@ def station_python(wheel, bare_python) -> Path:
     return bare_python
 
 
+@pytest.fixture(scope="module")
+def audit_python(wheel, station_python) -> Path:
+    """And once more the extra `audit`."""
+    what = f"roamcast[station,audit] @ {wheel.as_uri()}"
+    check(station_python, "-m", "pip", "install", "--quiet", what, cwd=station_python.parent)
+    return station_python
+
+
 def our_files() -> set[str]:
     """Return what the folders hold and the wheel must: modules and data."""
     return {
@@ -124,13 +132,17 @@ def test_embedding_application_keeps_its_own_folders(bare_python, tmp_path):
     check(bare_python, "application.py", cwd=tmp_path)
 
 
-def test_every_module_imports(station_python):
-    modules = sorted(
+def modules(*folders: str) -> list[str]:
+    return sorted(
         "roamcast." + PurePosixPath(name).with_suffix("").as_posix().removesuffix("/__init__").replace("/", ".")
         for name in our_files()
-        if name.endswith(".py") and not name.endswith("__main__.py")
+        if name.startswith(folders) and name.endswith(".py") and not name.endswith("__main__.py")
     )
-    check(station_python, "-c", IMPORT_ALL, *modules, cwd=station_python.parent)
+
+
+def test_every_module_imports(station_python):
+    names = modules(*(folder for folder in FOLDERS if folder != "analytics"))
+    check(station_python, "-c", IMPORT_ALL, *names, cwd=station_python.parent)
 
 
 def test_console_scripts_answer_help(station_python):
@@ -139,3 +151,7 @@ def test_console_scripts_answer_help(station_python):
     for line in config["options.entry_points"]["console_scripts"].strip().splitlines():
         name = line.split("=")[0].strip()
         assert "usage" in check(station_python.parent / name, "--help", cwd=station_python.parent).lower()
+
+
+def test_every_module_of_the_audit_imports(audit_python):
+    check(audit_python, "-c", IMPORT_ALL, *modules("analytics"), cwd=audit_python.parent)
