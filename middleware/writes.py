@@ -204,7 +204,7 @@ class PutStart:
 
 @dataclass(slots=True, frozen=True)
 class PutClock:
-    """The hybrid clock is at least here: an order of a join was given that no row tells yet."""
+    """The hybrid clock is at least here: for a join, or what a host has seen elsewhere; no row here tells it."""
 
     hlc: int
 

@@ -35,6 +35,7 @@ from roamcast.middleware.station_frames import (
     XAck,
 )
 from roamcast.middleware.vectors import entry, merged
+from roamcast.middleware.writes import PutClock
 
 
 class Handoff:
@@ -286,11 +287,11 @@ class Handoff:
             ephemeral=hello.ephemeral,
             ext=tuple(sorted(state.ext.items())),
         )
-        ledger.merge_clock(state.hlc)
+        ledger.merge_clock(state.hlc)  # what the host sends next is later than all that it has seen
         ledger.causal.depend(record.sdep)
         entries = [item for i in range(state.parts) for item in pending.parts[i]]
         writes = ledger.spool_add(record, [(i - len(entries), item) for i, item in enumerate(entries)])
-        self.sessions.open(record, pending.channel, hello, writes)
+        self.sessions.open(record, pending.channel, hello, [*writes, PutClock(ledger.hlc)])
         if "accept_on_state" in ledger.mutants:
             ledger.ask(pending.former, Accept(state.mh, state.e))
 

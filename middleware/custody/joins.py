@@ -98,7 +98,7 @@ class Joins:
         elif not gap_told or not covers(record.base, ledger.fifo.reduce.claims[ledger.own]):
             record.base, record.gap, record.closed = ledger.vector(), True, True
         if not record.gap:
-            log_session(ledger, record, 0, 0)
+            log_session(ledger, record, 0, 0, gap_told and older is None)
         ledger.write_row(Kind.JOIN, *record.mh, PutRecord(record.image()), *writes, number=order)
         if older is not None:
             self._sessions.expiry.expire(older)

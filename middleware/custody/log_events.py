@@ -22,10 +22,13 @@ def log_enrolled(ledger: Ledger, record: Record) -> None:
     ledger.log(MEMBER, *record.mh, ENROLLED, record.base)
 
 
-def log_session(ledger: Ledger, record: Record, le: int, c: int) -> None:
-    """From here on the host is served in session `record.sess`, and has so far what `base` covers."""
+def log_session(ledger: Ledger, record: Record, le: int, c: int, gap: bool) -> None:
+    """From here on the host is served in session `record.sess`, and has so far what `base` covers.
+
+    gap: it is told that messages up to there may have been given up.
+    """
     spool = [number for entry in record.spool for number in (entry.item.slot, entry.item.n)]
-    ledger.log(SESSION, *record.mh, record.sess, record.base_c, le, c, record.gap, record.base, spool)
+    ledger.log(SESSION, *record.mh, record.sess, record.base_c, le, c, gap, record.base, spool)
 
 
 def begin_log(ledger: Ledger) -> None:
@@ -36,6 +39,6 @@ def begin_log(ledger: Ledger) -> None:
             log_order(ledger, row)
     for record in ledger.all_records():
         if record.sess:
-            log_session(ledger, record, 0, 0)
+            log_session(ledger, record, 0, 0, record.gap)
         else:
             log_enrolled(ledger, record)

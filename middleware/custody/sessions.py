@@ -17,6 +17,7 @@ from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.log_events import log_session
 from roamcast.middleware.custody.record import LOST, Record
 from roamcast.middleware.custody.stream import passed, settled, statement
+from roamcast.middleware.delivery_log import ACK
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import (
     JOINED_AT,
@@ -240,6 +241,8 @@ class Sessions:
         if le == record.sess and not record.closed:
             self.confirm(record)
             anchor = c - record.shift
+            if anchor > record.acked_c:
+                ledger.log(ACK, *record.mh, le, c)
         else:
             anchor = c if "claim_c_old" in ledger.mutants else record.base_c
         record.acked_c = record.base_c = anchor
@@ -286,7 +289,7 @@ class Sessions:
         record.away_since = 0
         ledger.channels[channel] = record
         if not record.join:
-            log_session(ledger, record, frame.le, frame.c)
+            log_session(ledger, record, frame.le, frame.c, record.gap)
         ledger.save(record, "open", *writes)
         settings, uncopied = ledger.settings, ledger.uncopied().get(record.mh)
         welcome = Welcome(

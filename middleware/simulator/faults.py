@@ -140,7 +140,8 @@ class Adversary:
 
     def _enrol(self, rng: Random) -> None:
         if self._sim.enrolled < self._options.hosts + self._options.late_hosts:
-            self._sim.enrol(rng.choice(self._sim.slots), rng.randint(0, self._options.duration // 4))
+            serving = [slot for slot in self._sim.slots if self._sim.stations[slot].serves()] or self._sim.slots
+            self._sim.enrol(rng.choice(serving), rng.randint(0, self._options.duration // 4))
 
     # ---- stations ----
 

@@ -219,8 +219,8 @@ class StationCore:
         """Enrol a host here: its custody record (no incarnation yet) and its ENROL row in one write (overview 8)."""
         self.learn_host(number, name)
         ledger = self.ledger
-        if self.newcomer is not None or ledger.view.retiring:
-            return  # the driver has seen that the gate is shut
+        if self.newcomer is not None or ledger.view.retiring or not ledger.view.serving:
+            return  # the driver has seen that it may not: enrol it at another one
         base = ledger.vector()
         record = Record((number, 0), 0, base=base, t_vector=base, away_since=ledger.wall, away_from=ledger.now)
         ledger.add(record)

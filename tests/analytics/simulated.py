@@ -12,16 +12,13 @@ from roamcast.middleware.simulator.run import Simulation, play
 from roamcast.middleware.simulator.scenario import draw
 
 DAY = 86_400_000_000
-PLAIN = {"wipes_count": 0, "expiry": 0, "spool_bytes_max": 0, "lost_count": 0}
-"""No new incarnations of a name: the log does not tell yet whether a joiner was told of a gap."""
-
 FIRST_DAY = 1_800_057_600_000_000
 """us; begin of 2027-01-16, UTC"""
 
 
 def run(scenario: str, seed: int, mutants: frozenset[str] = frozenset(), **overrides: Any) -> tuple[Simulation, str]:
     """Play one seed. Returns the simulation and the promise that its own judge found broken, if any."""
-    simulation = Simulation(seed, draw(scenario, seed, {**PLAIN, **overrides}), mutants)
+    simulation = Simulation(seed, draw(scenario, seed, overrides), mutants)
     return simulation, play(scenario, seed, simulation).rule
 
 

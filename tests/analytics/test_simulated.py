@@ -10,24 +10,22 @@ import simulated
 from roamcast.analytics.engine_local import audit
 from roamcast.analytics.verdict import CLEAN, VIOLATED
 
-KNOWN = {"clock_not_extension"}
-"""A station that crashes after a handoff forgets the clock that came with it; happened-before is repaired."""
-
 
 @pytest.mark.parametrize("scenario", ["few", "mixed", "group"])
-def test_honest_runs_are_clean(scenario: str, seed: int) -> None:
-    for chosen in range(seed, seed + 12):
+def test_honest_runs_are_clean(scenario: str) -> None:
+    for chosen in range(1, 16):
         simulation, rule = simulated.run(scenario, chosen)
         assert not rule, f"simulator seed {chosen}: {rule}"
         report = audit(simulated.logs(simulation))
-        found = [row for row in report.findings.to_pylist() if row["severity"] != "info" and row["kind"] not in KNOWN]
+        found = [row for row in report.findings.to_pylist() if row["severity"] != "info"]
         print(f"{scenario} seed {chosen}", *(f"{row['kind']}: {row['witness']}" for row in found), sep="\n")
         assert not found
         assert report.verdict == CLEAN or report.findings.num_rows
 
 
-def test_what_a_base_claims_too_much_is_found(seed: int) -> None:
+def test_what_a_base_claims_too_much_is_found() -> None:
     """A station that leaves a message out at a handoff."""
+    seed = 1
     rng = random.Random(seed)
     tried = found = 0
     for chosen in range(seed, seed + 20):

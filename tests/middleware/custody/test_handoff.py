@@ -6,7 +6,7 @@ import pytest
 
 from roamcast.middleware.host_frames import Ack, Hello, Msg, Stale, Welcome
 from roamcast.middleware.settings import SECOND
-from roamcast.middleware.station_frames import Accept, Cancel, HandoffReq, Released, State
+from roamcast.middleware.station_frames import Accept, Cancel, DataBatch, HandoffReq, Released, State
 
 
 def test_clean_handoff_is_four_messages(net, pair):
@@ -278,3 +278,23 @@ def test_b18_a_tentative_record_is_not_used_again(net, pair):
     (record,) = net.records(2, a)
     assert record.arr == tentative.arr + 1
     assert a.got == [b"m1"]
+
+
+def test_the_clock_that_came_with_custody_outlives_a_crash(make_net):
+    """few seed 201: what the host sent next was earlier than what it had been given."""
+    net = make_net(1, 2)
+    a, w = net.enrol("a"), net.enrol("w")
+    for host in (a, w):
+        host.arrive(1)
+    net.run(2 * SECOND)
+    net.hold = lambda source, target, frame: isinstance(frame, DataBatch)
+    net.skews[1] = 600 * SECOND
+    w.write(b"late")
+    given = max(row.hlc for row in net.disks[1].rows.values())
+    a.ack()
+    a.attach(2)
+    net.restart(2)
+    a.attach(2)
+    a.send(b"next")
+    net.deliver()
+    assert max(row.hlc for row in net.disks[2].rows.values() if row.slot == 2) > given
