@@ -142,6 +142,7 @@ def test_state_that_went_back_swallows_nothing(make_bench: Callable[..., Bench])
     old = {file: file.read_bytes() for file in files if file != bench.cluster.credentials["a"]}
     worker.start()
     bench.send("a", 10)
+    until(lambda: sum(event.kind == "sent" for event in bench.history().events["a"]) == 13, "a has sent ten more")
     bench.wait_delivered()
     worker.close()
     for file, data in old.items():
