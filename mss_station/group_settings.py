@@ -118,6 +118,10 @@ SETTINGS: Final = {
         _core("down-after", Kind.DURATION, "a station that is silent for this long counts as down", 200 * MS, DAY),
         _core("clock-settle", Kind.DURATION, "uptime since the clock jumped until time may expire hosts", SECOND, YEAR),
         Setting(
+            "logs-keep", Kind.DURATION, "how long closed segments of a station's delivery log are kept", 30 * DAY,
+            3_600 * SECOND, YEAR,
+        ),
+        Setting(
             "log-level", Kind.WORD, "least level of what stations log", "info",
             words=("debug", "info", "warning", "error"), effect=f"{AT_ONCE}, unless `run --log-level` says otherwise",
         ),

@@ -182,6 +182,7 @@ class Station:
         stack.callback(self._log.close)
         server = self._make_server(opened.image)
         self._log.name_of = lambda number: server.core.ledger.names.get(number)
+        self._log.keep = lambda: int(group_value(self._directory, "logs-keep"))
         stack.callback(server.close)
         self._connect(stack, server, opened)
         return server

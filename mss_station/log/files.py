@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,15 @@ def segments(directory: Path) -> list[int]:
     except FileNotFoundError:
         return []
     return sorted(int(match[1]) for name in names if (match := NAME.fullmatch(name)))
+
+
+def remove_old(directory: Path, present: int, before: int) -> None:
+    """Remove segments below `present` that were written to last before this time (UTC microseconds), but the newest."""
+    for seq in segments(directory)[:-1]:
+        path = segment_path(directory, seq)
+        with suppress(OSError):
+            if seq < present and path.stat().st_mtime_ns // 1_000 < before:
+                path.unlink()
 
 
 @dataclass(slots=True)

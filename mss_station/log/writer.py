@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from roamcast.middleware.delivery_log import ACK, HANDOFF, HOST, MEMBER, ORDER, SESSION, Logged
 from roamcast.middleware.effects import Effect, Notice
-from roamcast.middleware.settings import SECOND
+from roamcast.middleware.settings import DAY, SECOND
 from roamcast.mss_station.clock import Clock
-from roamcast.mss_station.log.files import FOLDER, resume, segment_path
+from roamcast.mss_station.log.files import FOLDER, remove_old, resume, segment_path
 from roamcast.mss_station.schema import LogHead
 from roamcast.mss_station.signing import Signer
 from roamcast.mss_station.store import STORE_NAME, DropTail, PutTail, TailWrite
@@ -39,6 +39,9 @@ SEGMENT_AGE: Final = 900 * SECOND
 WAITING_MAX: Final = 200_000
 """Events that may wait in memory for a disk that takes no blocks; then hosts wait."""
 RETRY: Final = 5 * SECOND
+PRUNE_INTERVAL: Final = 3_600 * SECOND
+
+KEEP: Final = 30 * DAY
 
 HOST_COLUMN: Final = {ORDER: 4, SESSION: 0, ACK: 0, MEMBER: 0, HANDOFF: 0}
 
@@ -70,6 +73,9 @@ class DeliveryLog:
         """The same, as they are now."""
         self.name_of: Callable[[int], str | None] = lambda number: None
         """The name of a host number; None: not known."""
+        self.keep: Callable[[], int] = lambda: KEEP
+        """How long closed segments stay, microseconds."""
+        self._prune_at = 0
         self._now, self._wall = clock.now, clock.wall
         self._tally = tally
         self._named: set[int] = set()
@@ -161,9 +167,12 @@ class DeliveryLog:
 
     def look(self) -> None:
         """Between ticks: write what is due."""
+        now = self._now()
+        if now >= self._prune_at:
+            self._prune_at = now + PRUNE_INTERVAL
+            remove_old(self._directory, self._seq, self._wall() - self.keep())
         if not self._waiting and self._encoder is None:
             return
-        now = self._now()
         if self.problem is not None and now < self._retry_at:
             return
         if len(self._waiting) >= BLOCK_EVENTS or (self._waiting and now >= self._oldest + BLOCK_AGE):
@@ -187,9 +196,8 @@ class DeliveryLog:
         if encoder is None:
             return False
         opened, wall = encoder.header.opened, self._wall()
-        day = 86_400 * SECOND
         aged = encoder.events and wall >= opened + SEGMENT_AGE
-        return bool(aged or encoder.full or opened // day != wall // day)
+        return bool(aged or encoder.full or opened // DAY != wall // DAY)
 
     def _write(self) -> None:
         """Append the waiting events as a block, and sync."""
