@@ -310,6 +310,7 @@ class Station:
         self, router: zmq.Socket[bytes], connections: PeerConnections, own_record: OwnRecord, sponsor: Sponsor
     ) -> None:
         """Use the keys for the links and for signatures that are in the directory now."""
+        self._log.cut()
         self._config = read_station(self._path)
         self._signer.renew(read_signing_key(self._path))
         own_record.card = sponsor.own = self._config.card

@@ -261,12 +261,13 @@ class DeliveryLog:
         try:
             if self._file is None:
                 self._file = os.open(segment_path(self._directory, self._seq), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-            self._append(encoder, encoder.trailer(self._wall(), self._signer.sign_segment))
+            if encoder.header.key == key_id(self._signer.public):  # else it was renewed meanwhile: it stays open
+                self._append(encoder, encoder.trailer(self._wall(), self._signer.sign_segment))
+                self.head = self._seq, encoder.end
         except OSError as error:
             self._failed(error)
             return
         os.close(self._file)
-        self.head = self._seq, encoder.end
         self._file, self._encoder, self._prev = None, None, encoder.end
         self._seq += 1
         self._named.clear()
@@ -278,12 +279,16 @@ class DeliveryLog:
             text = f"the delivery log cannot be written: {error.strerror}; its events wait in the store"
             self._tally.notice(Notice("alarm", "log_failed", {"text": text}))
 
-    def close(self) -> None:
-        """The station ends: what waits is written, and the segment is closed."""
+    def cut(self) -> None:
+        """What waits is written, and the segment is closed: before the key that signs is renewed."""
         if self._waiting:
             self._write()
         if self.problem is None and self._encoder is not None:
             self._close_segment()
+
+    def close(self) -> None:
+        """The station ends."""
+        self.cut()
         if self._file is not None:
             os.close(self._file)
             self._file = None

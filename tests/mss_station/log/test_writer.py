@@ -243,6 +243,23 @@ def test_any_deaths_and_rollbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert set(committed) <= set(logged) <= set(told), f"seed {seed + round_}"
 
 
+def test_a_segment_is_signed_by_the_key_that_it_names(life: Life) -> None:
+    """One that another key would have to close stays open."""
+    life.tick(1)
+    life.log.cut()
+    life.tick(2)
+    life.time += SECOND
+    life.log.look()
+    life.log._signer.renew(Ed25519PrivateKey.from_private_bytes(bytes(32)))
+    life.log.close()
+    found = [read_segment(segment_path(life.directory, seq).read_bytes(), verify).status for seq in (1, 2)]
+    assert found == ["closed", "open"]
+    life.start()
+    life.tick(3)
+    life.log.close()
+    assert life.logged() == [1, 2, 3]
+
+
 def test_hosts_are_named_before_they_are_mentioned(life: Life) -> None:
     life.log.name_of = {7: "ann"}.get
     for c in (1, 2):
