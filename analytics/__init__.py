@@ -1,1 +1,1 @@
-"""For audits of delivery logs; empty in this version."""
+"""Audits of delivery logs: what was lost, doubled or out of order, from the logs alone."""

@@ -1,4 +1,6 @@
-"""The command `mss-station`. Exit codes: 0 fine, 2 wrong use, 3 could not run (also `status` of a stopped station).
+"""The command `mss-station`. Exit codes: 0 fine, 1 `logs verify` has found something, 2 wrong use, 3 could not run.
+
+`status` of a stopped station gives 3.
 
 `run` ends with 0 when it was told to (SIGTERM), or when the orderly retirement of its station is done.
 """
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from roamcast.middleware.errors import Error
-from roamcast.mss_station import config_commands, host_commands, setup_commands, station_commands
+from roamcast.mss_station import config_commands, host_commands, log_commands, setup_commands, station_commands
 from roamcast.mss_station.control import NotRunning, ask
 from roamcast.mss_station.errors import DirectoryInUse, RetirementDone, WrongUse
 from roamcast.mss_station.kill_points import VARIABLE
@@ -41,11 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         _check_texts(options)
-        outcome: str | int = options.action(options)
+        outcome: str | int | log_commands.Told = options.action(options)
         if isinstance(outcome, int):
             return outcome
-        _print(outcome)
-        return FINE
+        text, code = outcome if isinstance(outcome, log_commands.Told) else (outcome, FINE)
+        _print(text)
+        return code
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return COULD_NOT_RUN
@@ -169,6 +172,7 @@ def parser() -> argparse.ArgumentParser:
     host_commands.add_parsers(commands)
     station_commands.add_parsers(commands)
     config_commands.add_parsers(commands)
+    log_commands.add_parsers(commands)
     return top
 
 

@@ -22,7 +22,7 @@ LIBRARIES = {
     "middleware": set(),
     "transport": {"zmq", "cbor2", "cryptography"},
     "mh_agent": {"zmq", "cbor2"},
-    "mss_station": {"zmq", "cryptography"},
+    "mss_station": {"zmq", "cryptography", "fsspec"},
     "analytics": {"pyspark", "pyarrow", "numpy"},
 }
 """Folder -> libraries beyond the standard one. The codec is the only place for CBOR; the agent may ask its version."""

@@ -1,0 +1,66 @@
+"""Delivery logs of real runs: they hold after any kill, and the audit finds in them what happened and nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from demo.cluster import must, run_command
+from harness import Bench
+
+from roamcast.analytics.engine_local import audit_directory
+from roamcast.analytics.verdict import CLEAN
+
+PLACES = {"a": "s1", "b": "s2", "c": "s3", "d": "s1"}
+
+
+def uploaded(bench: Bench, to: Path) -> Path:
+    """Stop all stations and upload what they have logged."""
+    for station in bench.cluster.stations:
+        if not station.over:
+            station.stop()
+        told = run_command("mss-station", "logs", "verify", station.directory, "--json")
+        assert told.returncode == 0, told.stdout
+        must("mss-station", "logs", "upload", station.directory, to)
+    return to
+
+
+def test_stations_that_are_killed_under_load_have_logged_all_once(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench()
+    bench.hosts(PLACES)
+    for _ in range(6):
+        bench.load(list(PLACES), rate=20, roam_s=1)
+        bench.run_for(bench.rng.uniform(0.5, 1.2))
+        station = bench.station(bench.rng.choice(["s1", "s2", "s3"]))
+        station.kill()
+        station.start()
+        station.wait_ready()
+    verdict = bench.settle()
+    report = audit_directory(uploaded(bench, bench.home / "uploaded"))
+    found = [row for row in report.findings.to_pylist() if row["severity"] != "info"]
+    assert report.verdict == CLEAN and not found, found[:5]
+    kinds = report.tables["messages"].column("kind").to_pylist()
+    assert sum(kind in (0, 1) for kind in kinds) == verdict.messages
+
+
+def test_a_log_that_is_not_there_is_never_innocence(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench()
+    bench.hosts(PLACES)
+    bench.load(list(PLACES), rate=20)
+    bench.run_for(1.5)
+    bench.settle()
+    folder = uploaded(bench, bench.home / "uploaded")
+    assert audit_directory(folder).verdict == CLEAN
+    shutil.rmtree(next(folder.glob("*/s2-*")))
+    assert audit_directory(folder).verdict not in (CLEAN, "")
+
+
+def test_status_says_how_the_log_stands(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(stations=1)
+    bench.hosts({"a": "s1"})
+    bench.send("a", 3)
+    bench.settle()
+    told = json.loads(must("mss-station", "status", bench.station("s1").directory, "--json"))["log"]
+    assert (told["segment"], told["problem"]) == (1, None)
