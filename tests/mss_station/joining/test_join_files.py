@@ -107,6 +107,8 @@ def again(directory: Path, wall: int = WALL) -> Draft:
 def test_another_station_is_made_with_everything_but_store_id_and_link_keys(
     tmp_path: Path, station: StationConfig
 ) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "00000001.rclog").write_text("old")
     draft = again(tmp_path)
     assert again(tmp_path, WALL + 99 * SECOND) == draft, "the same newcomer, and the same folder"
     assert (draft.id, draft.group, draft.aside, draft.host_key) == ("dale.2", "fleet", ASIDE, station.card.key)
@@ -131,6 +133,7 @@ def test_another_station_is_made_with_everything_but_store_id_and_link_keys(
     texts = content(tmp_path)
     for name in STORE_FILES:
         assert (texts[f"{ASIDE}/{name}"], texts[name]) == ("old", f"new {draft.generation}")
+    assert (tmp_path / ASIDE / "logs" / "00000001.rclog").exists() and not (tmp_path / "logs").exists()
     assert not has_begun(tmp_path) and not (tmp_path / "joining").exists()
 
 
@@ -156,7 +159,7 @@ def test_a_rotation_that_was_under_way_is_over(tmp_path: Path, station: StationC
     assert rotation.pending(tmp_path) is None and read_station(tmp_path).card.key == draft.key
 
 
-STEPS = 12
+STEPS = 13
 
 
 @pytest.mark.parametrize("nth", range(1, STEPS + 1))
