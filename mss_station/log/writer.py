@@ -177,7 +177,7 @@ class DeliveryLog:
             return
         if len(self._waiting) >= BLOCK_EVENTS or (self._waiting and now >= self._oldest + BLOCK_AGE):
             self._write()
-        if self.problem is None and self._encoder is not None and not self._waiting and self._is_over():
+        if self.problem is None and not self._waiting and self._is_over():
             self._close_segment()
 
     def next_deadline(self) -> int | None:
@@ -205,8 +205,6 @@ class DeliveryLog:
         try:
             if encoder is None:
                 encoder = self._open_segment()
-            elif self._file is None:
-                self._file = os.open(segment_path(self._directory, self._seq), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             groups: dict[str, list[tuple[Any, ...]]] = {}
             for number, (event, wall, values) in enumerate(self._waiting, encoder.events):
                 groups.setdefault(event, []).append((number, wall, *values))
@@ -223,7 +221,8 @@ class DeliveryLog:
 
     def _append(self, encoder: SegmentEncoder, data: bytes) -> None:
         """All of `data`, or the file as it was. The encoder takes note once it is safe."""
-        assert self._file is not None
+        if self._file is None:  # of a segment that a former life has begun
+            self._file = os.open(segment_path(self._directory, self._seq), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         size = encoder.size
         try:
             written = os.write(self._file, data)
@@ -249,8 +248,7 @@ class DeliveryLog:
         try:
             self._append(encoder, head)
         except OSError:
-            os.close(self._file)
-            self._file = None
+            self._let_go()
             raise
         self._encoder, self._note = encoder, ""
         return encoder
@@ -259,16 +257,14 @@ class DeliveryLog:
         encoder = self._encoder
         assert encoder is not None
         try:
-            if self._file is None:
-                self._file = os.open(segment_path(self._directory, self._seq), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             if encoder.header.key == key_id(self._signer.public):  # else it was renewed meanwhile: it stays open
                 self._append(encoder, encoder.trailer(self._wall(), self._signer.sign_segment))
                 self.head = self._seq, encoder.end
         except OSError as error:
             self._failed(error)
             return
-        os.close(self._file)
-        self._file, self._encoder, self._prev = None, None, encoder.end
+        self._let_go()
+        self._encoder, self._prev = None, encoder.end
         self._seq += 1
         self._named.clear()
 
@@ -289,6 +285,9 @@ class DeliveryLog:
     def close(self) -> None:
         """The station ends."""
         self.cut()
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -172,10 +172,8 @@ def test_a_guard_stands_until_every_station_can_do_without_it(three, mutants, dr
     assert net.view(2).dropped == net.view(3).dropped == {1}
 
 
-@pytest.mark.parametrize(("mutants", "got"), [((), [b"x"]), (("release_alone",), [])])
-def test_a_guard_stands_while_a_record_that_came_from_the_lost_station_needs_it(make_net, mutants, got):
-    """R here had run ahead of the host before it came; what it still needs only the lost station had guarded."""
-    net = make_net(1, 2, 3, mutants=mutants, spool_grace=3_600 * SECOND)
+def guarded_by_the_first(net):
+    """A host whose record at station 2 came from station 1, which alone guards a message that it still needs."""
     b, w = net.enrol("b"), net.enrol("w", home=2)
     b.arrive(1)
     w.arrive(2)
@@ -184,6 +182,14 @@ def test_a_guard_stands_while_a_record_that_came_from_the_lost_station_needs_it(
     net.run(12 * SECOND)
     b.attach(2)
     b.cut()
+    return b
+
+
+@pytest.mark.parametrize(("mutants", "got"), [((), [b"x"]), (("release_alone",), [])])
+def test_a_guard_stands_while_a_record_that_came_from_the_lost_station_needs_it(make_net, mutants, got):
+    """R here had run ahead of the host before it came; what it still needs only the lost station had guarded."""
+    net = make_net(1, 2, 3, mutants=mutants, spool_grace=3_600 * SECOND)
+    b = guarded_by_the_first(net)
     net.lose_station(1)
     net.tick(3, lambda core: core.release_station(1))
     net.run(60 * SECOND)
@@ -222,14 +228,7 @@ def test_a_guard_that_was_given_up_does_not_come_back_with_the_next_loss(make_ne
 def test_a_guard_is_not_given_up_in_the_tick_in_which_its_station_ends(make_net):
     """The other one can do without it and has said so; that a record here cannot, its end has to show first."""
     net = make_net(1, 2, 3, spool_grace=3_600 * SECOND)
-    b, w = net.enrol("b"), net.enrol("w", home=2)
-    b.arrive(1)
-    w.arrive(2)
-    b.misses = (Msg,)
-    w.write(b"x")
-    net.run(12 * SECOND)
-    b.attach(2)
-    b.cut()
+    b = guarded_by_the_first(net)
     net.crash(1)
     net.lose = lambda source, target, frame: (source, target) == (3, 2)
     for slot in (2, 3):

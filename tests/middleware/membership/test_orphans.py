@@ -73,8 +73,8 @@ def test_an_older_record_at_the_station_that_admits_the_host_goes_too(three):
     assert states(net, a) == {2: [(a.e, "open", False)], 3: []}
 
 
-def test_a_claim_meets_a_later_record_that_is_promised_on(make_net):
-    """group seed 2000336: nobody said so, and the orphan was kept beside it for good."""
+def promised_on(make_net):
+    """Four stations; a is at 3, came there from 2, and 1 does not know that 2 needs no guard any more."""
     net = make_net(1, 2, 3, 4)
     a = net.enrol("a")
     a.arrive(1)
@@ -83,6 +83,12 @@ def test_a_claim_meets_a_later_record_that_is_promised_on(make_net):
         a.attach(slot)
         a.ack()
         net.run(2 * SECOND)
+    return net, a
+
+
+def test_a_claim_meets_a_later_record_that_is_promised_on(make_net):
+    """group seed 2000336: nobody said so, and the orphan was kept beside it for good."""
+    net, a = promised_on(make_net)
     a.misses = (Welcome, Msg)
     a.hello(4)
     net.deliver()
@@ -99,14 +105,7 @@ def test_a_claim_meets_a_later_record_that_is_promised_on(make_net):
 
 def test_a_claim_that_was_noted_meets_a_custody_that_was_on_its_way(make_net):
     """Station 4 had nothing when it noted the claim, station 3 has nothing any more."""
-    net = make_net(1, 2, 3, 4)
-    a = net.enrol("a")
-    a.arrive(1)
-    net.lose = lambda source, target, frame: isinstance(frame, Accept) and target == 1
-    for slot in (2, 3):
-        a.attach(slot)
-        a.ack()
-        net.run(2 * SECOND)
+    net, a = promised_on(make_net)
     net.lose = lambda source, target, frame: isinstance(frame, Claimed) and (source, target) == (1, 3)
     net.lose_station(2)
     net.run(2 * SECOND)
