@@ -126,33 +126,46 @@ def columns_of(event: str, rows: list[Row]) -> dict[str, Any]:
     return made
 
 
+STATE = "state.json"
+A_DAY = "????-??-??"
+
+
 def path_of(directory: Path, day: str) -> Path:
-    """The file of a day's state."""
-    return directory / f"state-{day}.json"
+    """The file of a day's state: beside its report, so that one renaming makes both appear."""
+    return directory / day / STATE
 
 
 def load_before(directory: Path, day: str) -> Carried:
-    """The state of the latest day before `day`; an empty one if there is none."""
-    days = sorted(path.name[6:-5] for path in directory.glob("state-????-??-??.json"))
-    earlier = [other for other in days if other < day]
-    return Carried.parsed(path_of(directory, earlier[-1]).read_text()) if earlier else Carried()
+    """The state of the latest day before `day`; an empty one if there is none. Raises ValueError, OSError."""
+    earlier = [each for each in _days(directory) if each < day]
+    return load(directory, earlier[-1]) if earlier else Carried()
+
+
+def load(directory: Path, day: str) -> Carried:
+    """The state of a day. Raises ValueError, OSError."""
+    path = path_of(directory, day)
+    try:
+        return Carried.parsed(path.read_text())
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} cannot be used ({error}): audit that day again") from None
 
 
 def provisional_days(directory: Path, day: str) -> list[str]:
-    """Days up to `day` that are to be run again, in order: the first provisional one, and all behind it."""
-    states = [Carried.parsed(path.read_text()) for path in sorted(directory.glob("state-????-??-??.json"))]
-    states = [state for state in states if state.day <= day]
+    """Days before `day` that are to be run again, in order: the first provisional one, and all behind it."""
+    states = [load(directory, each) for each in _days(directory) if each < day]
     first = next((state.day for state in states if state.provisional), None)
     return [state.day for state in states if first is not None and state.day >= first]
 
 
 def save(directory: Path, state: Carried) -> None:
-    """Write the state of its day: all of it or nothing."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Write the state of its day and sync it. Raises OSError."""
     target = path_of(directory, state.day)
-    partial = target.with_suffix(".part")
-    with partial.open("w") as file:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("w") as file:
         file.write(state.text())
         file.flush()
         os.fsync(file.fileno())
-    partial.replace(target)
+
+
+def _days(directory: Path) -> list[str]:
+    return sorted(path.parent.name for path in directory.glob(f"{A_DAY}/{STATE}"))

@@ -7,91 +7,68 @@ and the deliveries of one bucket.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from roamcast.analytics import tables, verdict
 from roamcast.analytics.checks.clock import NOT_EXTENDED
+from roamcast.analytics.engine import ROWS_MAX, EngineError, Report, Say, Wanted, assembled, silent
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import Case, Options, Outcome
-from roamcast.analytics.reading import Keys, files, read_all
+from roamcast.analytics.reading import Keys, files, header_of, read
 from roamcast.analytics.tables import Tables
 
-ROWS_MAX = 2_000_000
-"""Deliveries of a bucket: some 200 bytes each while it is judged. One host is never cut."""
 
+class LocalEngine:
+    """An `engine.Engine`; rows_max: deliveries of a bucket."""
 
-@dataclass(slots=True)
-class Report:
-    """What a run found, as tables."""
+    def __init__(self, rows_max: int = ROWS_MAX) -> None:
+        self._rows_max = rows_max
 
-    verdict: str
-    hosts: pa.Table
-    """`verdict.VERDICTS`"""
-    findings: pa.Table
-    """`tables.VIOLATIONS`, sorted"""
-    latencies: pa.Table
-    gaps: pa.Table
-    tables: Tables
-    case: Case
-    outcome: Outcome
+    def read(self, logs: str, wanted: Wanted, keys: Keys | None, say: Say = silent) -> list[Segment]:
+        """Read and verify what is wanted below a directory."""
+        directory = Path(logs)
+        if not directory.is_dir():
+            raise EngineError(f"{logs}: no directory here. The local engine reads local ones, Spark also URLs")
+        there = files(directory)
+        made = []
+        for place, path in enumerate(there, 1):
+            if wanted(header_of(path) or {}):
+                made.append(read(path, keys))
+            say(f"reading {place} of {len(there)} files")
+        return made
+
+    def judge(
+        self, made: Tables, differences: pa.Table, orders: pa.Table, options: Options, say: Say = silent
+    ) -> Report:
+        """Run all checks, one bucket behind the other."""
+        case = Case(made, orders, options)
+        buckets = case.buckets(self._rows_max)
+        outcome = _passed(case, buckets, say)
+        if any(row["kind"] == NOT_EXTENDED for row in outcome.findings):
+            say("a clock does not extend what happened before: repairing it")
+            cycle = case.repair_clock(buckets)
+            outcome = _passed(case, buckets, say)
+            outcome.findings += cycle
+        return assembled(made, differences, case, outcome)
 
 
 def audit(segments: Sequence[Segment], options: Options | None = None, rows_max: int = ROWS_MAX) -> Report:
     """Judge everything that these segments tell."""
     made, differences = ingest(segments)
-    return judge(made, differences, made["orders"], options or Options(), rows_max)
+    return LocalEngine(rows_max).judge(made, differences, made["orders"], options or Options())
 
 
 def audit_directory(directory: Path, keys: Keys | None = None, options: Options | None = None) -> Report:
     """Judge all files of a directory. keys: how signatures are verified; None: they are not looked at."""
-    return audit(read_all(files(directory), keys), options)
+    return audit(LocalEngine().read(str(directory), lambda header: True, keys), options)
 
 
-def judge(made: Tables, differences: pa.Table, orders: pa.Table, options: Options, rows_max: int = ROWS_MAX) -> Report:
-    """Run all checks over tables. differences: what ingest found. orders: all orders that were read, for holes."""
-    case = Case(made, orders, options)
-    buckets = case.buckets(rows_max)
-    outcome = _passed(case, buckets)
-    if any(row["kind"] == NOT_EXTENDED for row in outcome.findings):
-        cycle = case.repair_clock(buckets)
-        outcome = _passed(case, buckets)
-        outcome.findings += cycle
-    findings = sorted_findings(pa.concat_tables([differences, tables.violations(outcome.findings)]))
-    pending = {client: len(messages) for client, messages in outcome.pending.items()}
-    return Report(
-        verdict.overall(findings),
-        verdict.per_host(made["clients"], findings, pending),
-        findings,
-        pa.concat_tables([*outcome.latencies, tables.empty(tables.LATENCIES)]),
-        _gaps(outcome),
-        made,
-        case,
-        outcome,
-    )
-
-
-def _passed(case: Case, buckets: Sequence[tuple[int, int]]) -> Outcome:
+def _passed(case: Case, buckets: Sequence[tuple[int, int]], say: Say) -> Outcome:
     """One pass over everything with the clock that the case has now."""
     outcome = case.of_the_whole()
-    for begin, end in buckets:
+    for place, (begin, end) in enumerate(buckets, 1):
         outcome.add(case.of_clients(begin, end))
+        say(f"judging {place} of {len(buckets)} buckets of hosts")
     return outcome
-
-
-def sorted_findings(findings: pa.Table) -> pa.Table:
-    """In one order whatever the buckets were."""
-    names = ("kind", "host", "station", "slot", "n", "other_slot", "other_n", "place", "other_place", "witness")
-    return findings.sort_by([(name, "ascending") for name in names])
-
-
-def _gaps(outcome: Outcome) -> pa.Table:
-    if not outcome.gaps:
-        return tables.empty(tables.GAPS)
-    return tables.table(
-        tables.GAPS, {name: np.concatenate([gap[name] for gap in outcome.gaps]) for name in tables.GAPS.names}
-    )

@@ -21,12 +21,13 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables, verdict
-from roamcast.analytics.carried import Carried, load_before, save
-from roamcast.analytics.engine_local import ROWS_MAX, Report, judge, sorted_findings
+from roamcast.analytics.carried import Carried, load_before
+from roamcast.analytics.engine import Engine, Report, Say, silent, sorted_findings
+from roamcast.analytics.engine_local import LocalEngine
 from roamcast.analytics.evidence import Segment, rows
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import GRACE, Options
-from roamcast.analytics.reading import Keys, files, header_of, read_all
+from roamcast.analytics.reading import Keys
 from roamcast.analytics.settling import MARGIN, came_back, settled
 from roamcast.analytics.tables import UNDECIDED, Tables
 
@@ -95,9 +96,11 @@ def run_night(
     hold: int = HOLD,
     margin: int = MARGIN,
     grace: int = GRACE,
-    rows_max: int = ROWS_MAX,
+    engine: Engine | None = None,
+    say: Say = silent,
 ) -> Night:
     """Judge one day. segments: at least those that are `wanted`; carried: the state of an earlier day."""
+    engine = engine or LocalEngine()
     since, until = span(day)
     chosen = [clipped(s, until) for s in segments if wanted(s.header, carried, until)]
     made, differences = ingest(chosen, carried.segments())
@@ -111,7 +114,7 @@ def run_night(
         stamps_start=carried.floor,
         numbers=carried.numbers,
     )
-    report = judge(above(made, carried), differences, made["orders"], options, rows_max)
+    report = engine.judge(above(made, carried), differences, made["orders"], options, say)
     report.findings = sorted_findings(pa.concat_tables([report.findings, _of_left_behind(report, carried)]))
     keys = [key_of(row) for row in report.findings.to_pylist()]
     report.findings, all_keys = _new(report.findings, keys, carried), frozenset(keys)
@@ -136,16 +139,20 @@ def _of_left_behind(report: Report, carried: Carried) -> pa.Table:
     )  # fmt: skip
 
 
-def audit_night(directory: Path, states: Path, day: str, keys: Keys | None = None) -> Night:
-    """Judge one day of a directory of files, from the state of an earlier day, and save the state it leaves.
+def audit_night(
+    engine: Engine, logs: str, states: Path, day: str, keys: Keys | None = None, say: Say = silent
+) -> Night:
+    """Judge one day of all files below `logs`, from the state of an earlier day. The state it leaves is not saved.
 
-    Raises ValueError: the state of the earlier day cannot be read.
+    states: the folder that has the states (carried.py).
+
+    Raises:
+        ValueError: the state of the earlier day cannot be read.
+        EngineError: the engine cannot run.
     """
     carried, until = load_before(states, day), span(day)[1]
-    chosen = [path for path in files(directory) if wanted(header_of(path) or {}, carried, until)]
-    night = run_night(read_all(chosen, keys), day, carried)
-    save(states, night.state)
-    return night
+    segments = engine.read(logs, lambda header: wanted(header, carried, until), keys, say)
+    return run_night(segments, day, carried, engine=engine, say=say)
 
 
 def above(made: Tables, carried: Carried) -> Tables:

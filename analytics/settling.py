@@ -11,7 +11,7 @@ import numpy as np
 from roamcast.analytics import tables
 from roamcast.analytics.carried import Carried, Log, Row
 from roamcast.analytics.checks.stamps import UNKNOWN
-from roamcast.analytics.engine_local import Report
+from roamcast.analytics.engine import Report
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.history import NEVER, REFUSED
 from roamcast.analytics.judgement import Case

@@ -9,7 +9,8 @@ import pytest
 from audit_world import INCARNATION, A, B, C, World, story
 
 from roamcast.analytics import history, membership, tables
-from roamcast.analytics.engine_local import Report, audit
+from roamcast.analytics.engine import Report
+from roamcast.analytics.engine_local import audit
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.judgement import Options
 from roamcast.analytics.verdict import CLEAN, VIOLATED

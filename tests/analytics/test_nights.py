@@ -127,13 +127,13 @@ def test_a_late_segment_opens_its_day_again(tmp_path: Path) -> None:
     late = next(s for s in segments if s.station == 1 and s.header["seq"] == 2)
     separate = nights([s for s in segments if s is not late], tmp_path, 3)
     assert [night.report.verdict for night in separate] == ["clean", "undecided", "undecided"]
-    again = provisional_days(tmp_path, days(3)[-1])
+    again = provisional_days(tmp_path, days(4)[-1])
     assert again == days(3)[1:]
     for day in again:
         night = run_night(segments, day, load_before(tmp_path, day), margin=MARGIN, grace=GRACE)
         save(tmp_path, night.state)
         assert night.report.verdict == "clean"
-    assert provisional_days(tmp_path, days(3)[-1]) == []
+    assert provisional_days(tmp_path, days(4)[-1]) == []
 
 
 def test_a_night_without_rows(tmp_path: Path) -> None:

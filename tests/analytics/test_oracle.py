@@ -15,7 +15,8 @@ import pytest
 
 from roamcast.analytics import engine_local
 from roamcast.analytics.checks import causal
-from roamcast.analytics.engine_local import Report, audit
+from roamcast.analytics.engine import Report
+from roamcast.analytics.engine_local import audit
 from roamcast.analytics.evidence import Segment
 
 BEGIN = 1_800_000_000_000_000
