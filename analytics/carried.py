@@ -36,6 +36,8 @@ class Carried:
     """UTC day, YYYY-MM-DD."""
     provisional: bool = False
     """Evidence was missing: the cut has not moved, and the day is to be run again when more has come."""
+    held_since: str = ""
+    """The first of the provisional days up to this one; empty: this one is not."""
     heads: dict[Log, tuple[int, str]] = field(default_factory=dict)
     """Last segment that was there and in order: (seq, chain end in hex)."""
     read_from: dict[Log, int] = field(default_factory=dict)
@@ -73,6 +75,7 @@ class Carried:
         """As JSON; equal states give equal text."""
         plain = {
             "schema": SCHEMA, "day": self.day, "provisional": self.provisional,
+            "held_since": self.held_since,
             "heads": [[*log, *head] for log, head in sorted(self.heads.items())],
             "read_from": [[*log, seq] for log, seq in sorted(self.read_from.items())],
             "floor": sorted(self.floor.items()),
@@ -93,6 +96,7 @@ class Carried:
         return cls(
             plain["day"],
             plain["provisional"],
+            plain["held_since"],
             {(slot, generation): (seq, end) for slot, generation, seq, end in plain["heads"]},
             {(slot, generation): seq for slot, generation, seq in plain["read_from"]},
             dict(plain["floor"]),
@@ -151,10 +155,13 @@ def load(directory: Path, day: str) -> Carried:
 
 
 def provisional_days(directory: Path, day: str) -> list[str]:
-    """Days before `day` that are to be run again, in order: the first provisional one, and all behind it."""
-    states = [load(directory, each) for each in _days(directory) if each < day]
-    first = next((state.day for state in states if state.provisional), None)
-    return [state.day for state in states if first is not None and state.day >= first]
+    """The days just before `day` that are to be run again, in order: those behind the last one that is settled."""
+    made: list[str] = []
+    for each in reversed([each for each in _days(directory) if each < day]):
+        if not load(directory, each).provisional:
+            break
+        made.append(each)
+    return made[::-1]
 
 
 def save(directory: Path, state: Carried) -> None:

@@ -28,7 +28,7 @@ from roamcast.analytics.evidence import Segment, rows
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import GRACE, Options
 from roamcast.analytics.reading import Keys
-from roamcast.analytics.settling import MARGIN, came_back, settled
+from roamcast.analytics.settling import MARGIN, came_back, given_up, settled
 from roamcast.analytics.tables import UNDECIDED, Tables
 
 HOLD = 7 * 86_400_000_000
@@ -115,7 +115,8 @@ def run_night(
         numbers=carried.numbers,
     )
     report = engine.judge(above(made, carried), differences, made["orders"], options, say)
-    report.findings = sorted_findings(pa.concat_tables([report.findings, _of_left_behind(report, carried)]))
+    more = [report.findings, _of_left_behind(report, carried), _given_up(report, carried, day)]
+    report.findings = sorted_findings(pa.concat_tables(more))
     keys = [key_of(row) for row in report.findings.to_pylist()]
     report.findings, all_keys = _new(report.findings, keys, carried), frozenset(keys)
     report.verdict = verdict.overall(report.findings)
@@ -137,6 +138,15 @@ def _of_left_behind(report: Report, carried: Carried) -> pa.Table:
          "witness": f"host {name} {text}"}
         for client, name in came_back(report.case, carried).items()
     )  # fmt: skip
+
+
+def _given_up(report: Report, carried: Carried, day: str) -> pa.Table:
+    """That this night stops waiting for logs."""
+    if not report.case.incomplete or not given_up(carried, day):
+        return tables.empty(tables.VIOLATIONS)
+    who = ", ".join(map(str, sorted(report.case.incomplete)))
+    text = f"logs of stations {who} have been missing since {carried.held_since}: they are not waited for any longer"
+    return tables.violations([{"kind": "logs_given_up", "severity": UNDECIDED, "witness": text}])
 
 
 def audit_night(

@@ -21,6 +21,9 @@ Verify = Callable[[bytes, bytes, bytes], bool]
 Keys = Callable[[Mapping[str, Any]], Verify | None]
 """Header -> how to verify its signature; None: signatures of this writer are not looked at."""
 
+HEADER_BYTES = 2 << 20
+"""More than any header takes."""
+
 
 def files(directory: Path) -> list[Path]:
     """All files that may be segments, sorted; hidden ones are left out."""
@@ -30,7 +33,8 @@ def files(directory: Path) -> list[Path]:
 def header_of(path: Path) -> Mapping[str, Any] | None:
     """The header of a file; None: it has none that can be read."""
     try:
-        return _mapping(read_header(path.read_bytes()))
+        with path.open("rb") as file:
+            return _mapping(read_header(file.read(HEADER_BYTES)))
     except (DecodeError, OSError):
         return None
 

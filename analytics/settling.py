@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,20 @@ from roamcast.analytics.tables import Ints
 MARGIN = 600_000_000
 """us before midnight that are never settled: clocks of stations differ, and a row is ordered after it was made."""
 
+GIVE_UP_DAYS = 7
+"""Days after which logs that are missing are taken for lost."""
+
 
 def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: str, times: tuple[int, int]) -> Carried:
-    """The state after a night: with a new cut, or the old one where evidence is missing. times: hold and margin, us."""
+    """The state after a night: with a new cut, or the old one where evidence is missing. times: hold and margin, us.
+
+    What has been missing for GIVE_UP_DAYS is not waited for any longer: else each night would read more than the last.
+    """
     case = report.case
-    if case.incomplete:
+    if case.incomplete and not given_up(carried, day):
         return Carried(
-            day, True, carried.heads, carried.read_from, carried.floor, carried.stamps, carried.numbers, carried.ended,
-            carried.events, carried.left_behind,
+            day, True, carried.held_since or day, carried.heads, carried.read_from, carried.floor, carried.stamps,
+            carried.numbers, carried.ended, carried.events, carried.left_behind,
         )  # fmt: skip
     cut = _cut(report, *times)
     floor = _floor(case, carried, cut)
@@ -41,6 +48,7 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
     return Carried(
         day,
         False,
+        "",
         heads,
         _read_from(segments, heads, floor, case.options.until),
         floor,
@@ -50,6 +58,12 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
         _events(case, floor),
         _left_behind(report, carried, floor),
     )
+
+
+def given_up(carried: Carried, day: str) -> bool:
+    """Whether what was missing in the nights before `day` has been missing for too long."""
+    since = carried.held_since
+    return bool(since) and (date.fromisoformat(day) - date.fromisoformat(since)).days >= GIVE_UP_DAYS
 
 
 def came_back(case: Case, carried: Carried) -> dict[int, str]:
@@ -87,12 +101,12 @@ def _cut(report: Report, hold: int, margin: int) -> int:
     members = case.made["members"]
     np.maximum.at(heard, tables.column(members, "client"), tables.column(members, "wall"))
     for client, messages in report.outcome.pending.items():
-        if len(messages) and heard[client] >= until - hold:
+        if len(messages) and heard[client] >= until - hold and client not in case.unsure:
             cut = min(cut, int(history.hlc[messages].min()))
     ordered = np.zeros(history.count, np.int64)
     living = 0
     for station, order in history.orders.items():
-        if case.membership.cut[history.column_of_slot[station]] < NEVER:
+        if station in case.incomplete or case.membership.cut[history.column_of_slot[station]] < NEVER:
             continue
         living += 1
         last = np.full(len(history.slots), -1)

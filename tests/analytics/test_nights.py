@@ -208,3 +208,19 @@ def test_a_state_survives_its_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no carried state"):
         Carried.parsed('{"schema": 99}')
     assert A
+
+
+def test_logs_that_stay_missing_are_given_up(tmp_path: Path) -> None:
+    """Without that, each night would read more than the night before."""
+    count = 10
+    simulation, _ = simulated.run("mixed", 7, skew=0)
+    segments = simulated.stretched(simulation, count)
+    lost = next(s for s in segments if s.station == 1 and s.header["seq"] == 2)
+    separate = nights([s for s in segments if s is not lost], tmp_path, count)
+    assert [night.state.provisional for night in separate] == [False, *[True] * 7, False, False]
+    told = [row["kind"] for row in separate[8].report.findings.to_pylist()]
+    assert "logs_given_up" in told and separate[8].report.verdict == "undecided"
+    assert "segment_missing" not in [row["kind"] for row in separate[9].report.findings.to_pylist()]
+    assert separate[9].state.floor != separate[0].state.floor
+    assert not any(row["severity"] == "violation" for n in separate for row in n.report.findings.to_pylist())
+    assert provisional_days(tmp_path, days(count)[-1]) == []
