@@ -25,7 +25,8 @@ from roamcast.analytics.tables import INFO, UNDECIDED, VIOLATION, Ints, Tables
 NOT_SURE = frozenset({"missing", "base_unearned", "gap_unexplained", "causal", "claim_not_given", "invented"})
 """Findings that rest on something *not* being in a log: of a host whose evidence is not whole they prove nothing."""
 
-SOUND = ("closed", "unsigned")
+SOUND = ("closed", "unsigned", "open", "torn")
+"""Of a journal's segments: what an agent leaves behind, also one that is killed."""
 
 GRACE = 86_400_000_000
 

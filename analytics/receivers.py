@@ -15,7 +15,7 @@ from roamcast.analytics import tables
 from roamcast.analytics.columns import found, place_of, running_max
 from roamcast.analytics.history import REFUSED, History
 from roamcast.analytics.streams import Deliveries
-from roamcast.analytics.tables import NO_CLIENT, Ints, Tables
+from roamcast.analytics.tables import NO_CLIENT, Flags, Ints, Tables
 
 
 @dataclass(slots=True)
@@ -63,12 +63,21 @@ class Journals:
         self.place: Ints = running_max(place_of(self.e, self.c), self.client)
         """Of what was given: the rows stand in the order in which it was given, whatever they say of places."""
         self.sent_place: Ints = place_of(self.sent_e, self.sent_c)
+        self._holes: tuple[Ints, ...] = tuple(tables.column(made["holes"], name) for name in ("client", "low", "high"))
         self.clients: Ints = np.unique(np.concatenate((self.client, self.sent_client)))
 
     def of(self, client: int) -> slice:
         """Rows of `given` of one client."""
         a, b = np.searchsorted(self.client, (client, client + 1))
         return slice(int(a), int(b))
+
+    def in_hole(self, client: int, place: Ints) -> Flags:
+        """Which places of a client its journal does not cover, since the agent was killed there."""
+        inside: Flags = np.zeros(len(place), bool)
+        for owner, low, high in zip(*self._holes, strict=True):
+            if owner == client:
+                inside |= (place > low) & (place < high)
+        return inside
 
     def sent_of(self, client: int) -> slice:
         """Rows of `sent` of one client."""

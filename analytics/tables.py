@@ -84,6 +84,9 @@ SENT = _schema(
 """Journals: what the application was given, and what it sent; `row` is the order of the journal. A message is given at
 position `c` of session `e`; its row may stand behind that of a later send: it is written when it is acknowledged."""
 
+HOLES = _schema(("client", _i32), ("low", _i64), ("high", _i64))
+"""Holes in journals, where an agent was killed: places above `low` and below `high`."""
+
 DELIVERIES = _schema(
     ("client", _i32), ("place", _i64), ("message", _i64), ("station", _i32), ("e", _i64), ("position", _i64),
     ("wall", _i64), ("acked", pa.bool_()),
@@ -110,6 +113,7 @@ GAPS = _schema(
 TABLES: dict[str, pa.Schema] = {
     "clients": CLIENTS, "messages": MESSAGES, "stamps": STAMPS, "orders": ORDERS, "sessions": SESSIONS, "acks": ACKS,
     "members": MEMBERS, "handoffs": HANDOFFS, "closed": CLOSED, "segments": SEGMENTS, "given": GIVEN, "sent": SENT,
+    "holes": HOLES,
 }  # fmt: skip
 """What ingest makes, by name."""
 

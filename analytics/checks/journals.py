@@ -1,7 +1,8 @@
 """Journals of agents against what the stations claim.
 
-Source: issue 4; docs/protocols/delivery-log.md. The application's own record is the better witness: where a host has a
-journal, exactly-once and order are judged by it, and this check tells where the stations' claims differ.
+Source: docs/protocols/delivery-log.md. The application's own record is the better witness: where a host has a journal,
+exactly-once and order are judged by it, and this check tells where the stations' claims differ. Of what an agent had
+not written yet when it was killed the stations' word is taken, and that is told.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from roamcast.analytics.columns import found, place_of
 from roamcast.analytics.history import History
 from roamcast.analytics.receivers import Journals
 from roamcast.analytics.streams import Deliveries
-from roamcast.analytics.tables import INFO, UNDECIDED, Ints
+from roamcast.analytics.tables import INFO, UNDECIDED, Flags, Ints
 
 PER_CLIENT_MAX = 100
 
 
 def judged_by(journals: Journals, client: int, claims: Deliveries) -> Deliveries:
-    """What exactly-once is judged by: the journal's rows, and claims from before it begins."""
+    """What exactly-once is judged by: the journal's rows, and claims from before it begins and from its holes."""
     rows = journals.of(client)
-    begin = _begin(journals, client)
-    old = claims["place"] < begin
+    old = claims["place"] < _begin(journals, client)
+    old |= _holed(journals, client, claims)
     count = len(journals.row[rows])
     wall = journals.wall[rows]
     mine = {
@@ -31,7 +32,16 @@ def judged_by(journals: Journals, client: int, claims: Deliveries) -> Deliveries
         "station": np.zeros(count, np.int64), "e": journals.e[rows], "position": journals.c[rows], "wall": wall,
         "acked": np.ones(count, np.int64), "slot": journals.slot[rows], "n": journals.n[rows],
     }  # fmt: skip
-    return {name: np.concatenate((claims[name][old], values)) for name, values in mine.items()}
+    made = {name: np.concatenate((claims[name][old], values)) for name, values in mine.items()}
+    by = np.argsort(made["place"], kind="stable")
+    return {name: values[by] for name, values in made.items()}
+
+
+def _holed(journals: Journals, client: int, claims: Deliveries) -> Flags:
+    """Acknowledged claims from a hole of the journal that it does not have anywhere."""
+    lacking: Flags = ~np.isin(claims["message"], journals.message[journals.of(client)])
+    lacking &= (claims["acked"] != 0) & journals.in_hole(client, claims["place"])
+    return lacking
 
 
 def _begin(journals: Journals, client: int) -> int:
@@ -45,16 +55,25 @@ def against_claims(
 ) -> list[dict[str, Any]]:
     """Find where a client's journal and its stations' claims differ.
 
-    sound: the journal has no hole; else what it lacks proves nothing. Findings: `claim_not_given`, `given_not_claimed`,
-    `claim_order_differs`, `journal_facts_differ`, `taken_differs`.
+    sound: no segment of the journal is missing or damaged; else what it lacks proves nothing. Findings:
+    `claim_not_given`, `journal_hole`, `given_not_claimed`, `claim_order_differs`, `journal_facts_differ`,
+    `taken_differs`.
     """
     rows = journals.of(client)
     given = journals.message[rows]
-    acked = (claims["acked"] != 0) & (claims["message"] >= 0) & (claims["place"] >= _begin(journals, client))
+    holed = _holed(journals, client, claims)
+    acked = (claims["acked"] != 0) & (claims["message"] >= 0) & (claims["place"] >= _begin(journals, client)) & ~holed
     claimed = {column: values[acked] for column, values in claims.items()}
     base = {"client": client, "host": name}
     ends = int(journals.place[rows].max(initial=0))
     made = _not_given(history, base, claimed, given, ends, sound)
+    if holed.any():
+        text = f"the journal of {name} has a hole where its agent was killed: of {holed.sum()} messages"
+        last = int(claims["wall"][holed].max())
+        made.append(base | {
+            "kind": "journal_hole", "severity": INFO, "count": int(holed.sum()), "wall": last,
+            "witness": text + " the stations' word is taken",
+        })  # fmt: skip
     unclaimed = np.flatnonzero(~np.isin(given, claims["message"]))
     if len(unclaimed):
         x = int(given[unclaimed[0]])
@@ -84,7 +103,10 @@ def _not_given(
             "place": claimed["place"][i], "wall": claimed["wall"][i], "witness": text,
         }  # fmt: skip
         if behind or not sound:
-            row |= {"severity": UNDECIDED, "witness": text + (", which ends before" if behind else ", which has holes")}
+            row |= {
+                "severity": UNDECIDED,
+                "witness": text + (", which ends before" if behind else ", of which segments are missing"),
+            }
         made.append(row)
     return made
 

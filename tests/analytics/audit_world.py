@@ -6,6 +6,7 @@ from typing import Any
 
 import audit_events
 
+from roamcast.analytics.engine import Report
 from roamcast.analytics.evidence import Segment
 from roamcast.middleware.delivery_log import EVENTS
 
@@ -189,3 +190,7 @@ def story(left_out: dict[int, tuple[int, int]] | None = None) -> World:
     for host in (A, B, C):
         world.ack(host)
     return world
+
+
+def of_severity(report: Report, *severities: str) -> list[dict[str, object]]:
+    return [row for row in report.findings.to_pylist() if row["severity"] in severities]

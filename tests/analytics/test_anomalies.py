@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from audit_world import INCARNATION, A, B, C, World, story
+from audit_world import INCARNATION, A, B, C, World, of_severity, story
 
 from roamcast.analytics import history, membership, tables
 from roamcast.analytics.engine import Report
@@ -36,10 +36,6 @@ class Case:
     journals: tuple[int, ...] = ()
     left_out: tuple[int, int] = (0, 0)
     """A message that station 2 never orders."""
-
-
-def of_severity(report: Report, *severities: str) -> list[dict[str, object]]:
-    return [row for row in report.findings.to_pylist() if row["severity"] in severities]
 
 
 def not_clean(report: Report) -> set[str]:
@@ -275,17 +271,6 @@ def test_what_only_stamps_order_is_told_and_no_violation() -> None:
     assert report.verdict == CLEAN
     assert {row["kind"] for row in of_severity(report, "info")} == {"causal_stamp"}
     assert {row["host"] for row in of_severity(report, "info")} == {"", "ann", "bob"}
-
-
-def test_what_a_journal_has_and_no_station_claims_is_told() -> None:
-    world = story()
-    slot, n = world.send(C)
-    world.spread()
-    position = len(world.order[2])
-    world.journal[B].append([world.now, "given", [1, position, slot, n, 12, 1]])
-    report = audit(world.segments(journals=(B,)))
-    assert report.verdict == CLEAN
-    assert [row["kind"] for row in of_severity(report, "info")] == ["given_not_claimed"]
 
 
 def test_the_numbers_of_the_log_are_those_of_the_audit() -> None:
