@@ -31,6 +31,9 @@ from roamcast.analytics.reading import Keys
 from roamcast.analytics.settling import MARGIN, came_back, given_up, settled
 from roamcast.analytics.tables import UNDECIDED, Tables
 
+WHOLE = "all"
+"""In place of a day: a run over all that there is."""
+
 HOLD = 7 * 86_400_000_000
 """us; a host that has acknowledged nothing for so long does not hold the cut back."""
 
@@ -147,6 +150,23 @@ def _given_up(report: Report, carried: Carried, day: str) -> pa.Table:
     who = ", ".join(map(str, sorted(report.case.incomplete)))
     text = f"logs of stations {who} have been missing since {carried.held_since}: they are not waited for any longer"
     return tables.violations([{"kind": "logs_given_up", "severity": UNDECIDED, "witness": text}])
+
+
+def run_whole(segments: Iterable[Segment], engine: Engine, say: Say = silent) -> Night:
+    """Judge all that there is in one run: of a group that was stopped. The state it leaves is of no use to a night."""
+    made, differences = ingest(list(segments))
+    report = engine.judge(made, differences, made["orders"], Options(), say)
+    return Night(report, Carried(WHOLE))
+
+
+def audit_whole(engine: Engine, logs: str, keys: Keys | None = None, say: Say = silent) -> Night:
+    """Judge all files below `logs`. Raises EngineError: the engine cannot run."""
+    return run_whole(engine.read(logs, everything, keys, say), engine, say)
+
+
+def everything(_header: Mapping[str, Any]) -> bool:
+    """A `Wanted` of every segment."""
+    return True
 
 
 def audit_night(

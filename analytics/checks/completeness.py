@@ -139,18 +139,19 @@ def _heads(
 
 
 def stations(made: Tables, history: History, sessions: Sessions, before: Before) -> list[dict[str, Any]]:
-    """Find stations that exist by anybody's word and have no log: `station_log_missing`."""
+    """Find stations that exist by anybody's word and have no log: `station_log_missing`; `no_logs`: there is nothing."""
     found = made["segments"].to_pylist()
     have = {row["slot"] for row in found if row["writer"] != "journal" and row["status"] != "forged"}
     told = {int(slot) for row in found for slot in json.loads(row["peers"])} | set(np.unique(history.slot).tolist())
+    told |= {slot for slot, _ in before.heads}
     told |= set(history.slots[sessions.base.max(axis=0, initial=0) > 0].tolist())
     for name, columns in (("handoffs", ("to",)), ("closed", ("slot", "heir"))):
         for column in columns:
             told |= set(tables.column(made[name], column).tolist())
-    return [
-        _finding("station_log_missing", slot, f"there is no log of station {slot}")
-        for slot in sorted(told - have - before.ended - {0})
-    ]
+    missing = sorted(told - have - before.ended - {0})
+    if not have and not missing:
+        return [_finding("no_logs", 0, "there is no log of any station")]
+    return [_finding("station_log_missing", slot, f"there is no log of station {slot}") for slot in missing]
 
 
 def messages(

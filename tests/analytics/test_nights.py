@@ -173,7 +173,16 @@ def test_a_host_that_was_left_behind_is_undecided_when_it_comes_back() -> None:
 
 def test_nothing_at_all() -> None:
     night = run_night([], days(1)[0], Carried())
-    assert night.report.verdict == "clean" and night.report.hosts.num_rows == 0
+    assert night.report.verdict == "undecided" and night.report.hosts.num_rows == 0
+    assert [row["kind"] for row in night.report.findings.to_pylist()] == ["no_logs"]
+
+
+def test_a_station_that_stops_uploading_is_missed(tmp_path: Path) -> None:
+    simulation, _ = simulated.run("mixed", 7, skew=0)
+    segments = [s for s in simulated.stretched(simulation, 3) if s.station != 2 or int(s.header["seq"]) < 3]
+    last = nights(segments, tmp_path, 3)[-1]
+    assert last.report.verdict == "undecided"
+    assert {row["kind"] for row in last.report.findings.to_pylist() if row["station"] == 2} == {"log_ends_early"}
 
 
 def test_a_log_that_ends_before_midnight_is_not_whole() -> None:
