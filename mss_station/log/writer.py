@@ -75,6 +75,8 @@ class DeliveryLog:
         """The name of a host number; None: not known."""
         self.keep: Callable[[], int] = lambda: KEEP
         """How long closed segments stay, microseconds."""
+        self.is_safe: Callable[[int], bool] = lambda seq: True
+        """Whether a segment that is older may go; one that an upload waits for may not."""
         self._prune_at = 0
         self._now, self._wall = clock.now, clock.wall
         self._tally = tally
@@ -172,13 +174,19 @@ class DeliveryLog:
         now = self._now()
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_INTERVAL
-            remove_old(self._directory, self._seq, self._wall() - self.keep())
+            self._prune()
         if self.problem is not None and now < self._retry_at:
             return
         if len(self._waiting) >= BLOCK_EVENTS or (self._waiting and now >= self._oldest + BLOCK_AGE):
             self._try(self._write)
         if not self._waiting and self._is_over():
             self._try(self._close_segment)
+
+    def _prune(self) -> None:
+        lost = remove_old(self._directory, self._seq, self._wall() - self.keep(), self.is_safe)
+        if lost:
+            text = f"{lost} segments were removed although they are not uploaded: less than a tenth of the disk is free"
+            self._tally.notice(Notice("alarm", "log_removed_early", {"text": text}))
 
     def next_deadline(self) -> int | None:
         """When `look` has something to do; None: nothing waits."""
