@@ -17,14 +17,12 @@ from typing import Any, Final
 from roamcast.middleware.errors import Error
 from roamcast.transport.segment_blocks import SegmentHeader
 from roamcast.transport.segment_files import end_of, segment_file, segments_in
+from roamcast.transport.segment_rows import Event, pack
 from roamcast.transport.segment_writer import SegmentEncoder
 
 DIGITS: Final = 6
 FOLDER_SEGMENT_BYTES: Final = 16 << 20
 DAY_US: Final = 86_400_000_000
-
-Event = tuple[str, int, tuple[Any, ...]]
-"""(event, wall, values in the order of its columns)."""
 
 
 class FolderInUse(Error):
@@ -139,12 +137,11 @@ class SegmentFolder:
             head = self._encoder.head()
             self._encoder.accept(head)
             self._whole = 0
-        rows: dict[str, list[tuple[Any, ...]]] = {}
-        for number, (event, at, values) in enumerate(events, self._encoder.events):
-            rows.setdefault(event, []).append((number, at, *values))
-        data = self._encoder.data(rows) if rows else b""
+        numbered = enumerate(events, self._encoder.events)
+        packed = [pack(event, number, at, values) for number, (event, at, values) in numbered]
+        data = self._encoder.data(packed) if packed else b""
         self._write(head + data)
-        if rows:
+        if packed:
             self._encoder.accept(data)
         if head:
             self._note, self._missing = "", 0

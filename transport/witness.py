@@ -22,7 +22,8 @@ from roamcast.middleware.mobile_host import effects as do
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.settings import SECOND
 from roamcast.transport.segment_blocks import JOURNAL, SegmentHeader
-from roamcast.transport.segment_folder import Event, SegmentFolder
+from roamcast.transport.segment_folder import SegmentFolder
+from roamcast.transport.segment_rows import Event
 
 BATCH_EVENTS: Final = 256
 BATCH_AGE: Final = SECOND
