@@ -203,8 +203,7 @@ class Station:
 
     def _end_log(self) -> None:
         """The log is closed, and the store holds how far it has come."""
-        self._log.close()
-        if writes := self._log.take((), True):
+        if writes := self._log.close():
             with suppress(StoreError):
                 self._store.commit(writes)
 

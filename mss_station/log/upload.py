@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,17 +92,27 @@ def _copy(system: Any, folder: str, path: Path, sizes: Mapping[str, int]) -> tup
 
 def _put(system: Any, data: bytes, target: str) -> None:
     """Write a file that is there whole, or as it was before. Raises UploadError."""
-    part = target.rpartition("/")[0] + "/." + target.rpartition("/")[2] + ".part"
+    folder, _, name = target.rpartition("/")
+    part = f"{folder}/.{name}.{secrets.token_hex(4)}"  # of this upload: another one may run beside it
     try:
-        with system.open(part, "wb") as file:
-            file.write(data)
-        with system.open(part, "rb") as file:
-            if hashlib.sha256(file.read()).digest() != hashlib.sha256(data).digest():
-                raise UploadError(f"{part}: is not what was written")
         try:
-            system.mv(part, target)
-        except FileExistsError:  # a file system that does not replace
-            system.rm(target)
-            system.mv(part, target)
+            _write_and_read(system, data, part)
+            try:
+                system.mv(part, target)
+            except FileExistsError:  # a file system that does not replace
+                system.rm(target)
+                system.mv(part, target)
+        except BaseException:
+            with suppress(OSError):
+                system.rm(part)
+            raise
     except OSError as error:
         raise UploadError(f"{target}: cannot be written ({shown(str(error))})") from error
+
+
+def _write_and_read(system: Any, data: bytes, path: str) -> None:
+    with system.open(path, "wb") as file:
+        file.write(data)
+    with system.open(path, "rb") as file:
+        if hashlib.sha256(file.read()).digest() != hashlib.sha256(data).digest():
+            raise UploadError(f"{path}: is not what was written")

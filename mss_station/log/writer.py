@@ -338,12 +338,17 @@ class DeliveryLog:
         if not self._waiting and self._encoder is not None:
             self._try(self._close_segment)
 
-    def close(self) -> None:
-        """The station ends. A tick that was not closed counts as rolled back: if it was not, the tail has it."""
+    def close(self) -> list[TailWrite]:
+        """The station ends. Returns what its store is to hold then.
+
+        Within a tick it is not known what was committed: all is left as it is, as after a crash.
+        """
         if self._in_tick:
-            self.closed(False, True)
+            self._let_go()
+            return []
         self.cut()
         self._let_go()
+        return self.take((), True)
 
     def _let_go(self) -> None:
         if self._file is not None:

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from log_life import MIDNIGHT, WALL, Life, verify
 
-from roamcast.middleware.delivery_log import ACK, Logged
+from roamcast.middleware.delivery_log import ACK, CLOSED, Logged
 from roamcast.middleware.settings import DAY, SECOND
 from roamcast.mss_station.log import writer as writing
 from roamcast.mss_station.log.files import segment_path, segments
@@ -43,6 +43,22 @@ def test_many_events_do_not_wait(life: Life) -> None:
     life.tick(*range(BLOCK_EVENTS))
     life.log.look()
     assert life.logged() == list(range(BLOCK_EVENTS))
+
+
+def test_an_end_within_a_tick_logs_nothing_of_it(life: Life) -> None:
+    """The store has failed for good: whether the tick was committed is for its tail to say."""
+    life.tick(1)
+    life.time = SECOND
+    life.log.look()
+    for committed in (False, True):
+        number = life.logged()[-1] + 1
+        writes = life.log.take([Logged(CLOSED, (number, 0, 0))], True)
+        assert life.log.close() == []
+        if committed:
+            life._commit(writes)
+        life.start()
+        life.log.close()
+        assert life.logged() == list(range(1, number + committed))
 
 
 def test_what_was_rolled_back_is_not_logged(life: Life) -> None:
