@@ -133,14 +133,11 @@ class Uploader:
     def _upload(self) -> None:
         config, _, directory = look(self._path)
         keys = known_keys(config.card, directory, self._clock.wall())
-        there: set[int] = set()
         for one in upload(self._path, config.card, self._wanted.destination, keys, self._say):
             if one.state != NOT_CLOSED:
-                there.add(one.seq)
                 self._there = self._there | {one.seq}
             if self._stopping:
                 return
-        self._there = frozenset(there)
         self._last = self._clock.wall()
 
     def _say(self, _text: str) -> None:

@@ -112,6 +112,12 @@ def test_what_a_station_and_the_others_say_must_agree(
     assert len(named) == 1 and "station 2 (s2)" in named[0] and ({OTHER, PUBLICS[2]} & set(named[0].split()))
 
 
+def test_a_station_in_another_slot_is_a_contradiction(logs: Path) -> None:
+    stations = (StationKeys("s1", 1, (PUBLICS[1],)), StationKeys("s2", 5, (PUBLICS[2],)))
+    (folder(logs, 1) / "keys.json").write_text(keys_text(KeysFile("g", "s1", 5, stations)))
+    assert kinds(audited(logs)) == {"keys_differ": {5}, "key_unvouched": {2}}
+
+
 def test_one_station_alone_needs_no_witness(logs: Path) -> None:
     only = {str(folder(logs, 1)): (folder(logs, 1) / "keys.json").read_bytes()}
     assert keys.from_uploads(only)[1] == []

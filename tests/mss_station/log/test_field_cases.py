@@ -15,6 +15,7 @@ from roamcast.mss_station.log import writer as writing
 from roamcast.mss_station.log.files import segment_path, segments
 from roamcast.mss_station.log.upload import upload
 from roamcast.mss_station.log.verify import Verdict, verify_log
+from roamcast.mss_station.log.writer import SEGMENT_AGE
 from roamcast.transport import segment_writer
 from roamcast.transport.segment import read_segment, scan
 from roamcast.transport.segment_files import end_of
@@ -108,6 +109,15 @@ def test_the_last_segments_of_a_stopped_station_are_missed(life: Life, gone: int
     else:
         assert problems(life) == dict.fromkeys(range(21 - gone, 21), "the file is not here")
     assert life.tally.counters.get("notice.log_incomplete", 0) == goes_on
+
+
+def test_a_segment_that_ended_by_its_age_is_missed_too(life: Life) -> None:
+    blocks(life, 1)
+    life.time += SEGMENT_AGE
+    life.log.look()
+    life.tick()
+    segment_path(life.directory, 1).unlink()
+    assert problems(life) == {1: "the file is not here"}
 
 
 # ---- BL-71 ----
