@@ -139,7 +139,7 @@ def _heads(
 
 
 def stations(made: Tables, history: History, sessions: Sessions, before: Before) -> list[dict[str, Any]]:
-    """Find stations that exist by anybody's word and have no log: `station_log_missing`; `no_logs`: there is nothing."""
+    """Find stations that exist by anybody's word and have no log: `station_log_missing`; `no_logs`: of none."""
     found = made["segments"].to_pylist()
     have = {row["slot"] for row in found if row["writer"] != "journal" and row["status"] != "forged"}
     told = {int(slot) for row in found for slot in json.loads(row["peers"])} | set(np.unique(history.slot).tolist())
