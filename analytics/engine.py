@@ -22,8 +22,10 @@ from roamcast.analytics.tables import Tables
 ROWS_MAX = 2_000_000
 """Deliveries of a bucket: some 200 bytes each while it is judged. One host is never cut."""
 
-Wanted = Callable[[Mapping[str, Any]], bool]
-"""Header of a segment (empty: it has none) -> whether the run needs its events."""
+NOTHING, EVENTS, HEADER = 0, 1, 2
+Wanted = Callable[[Mapping[str, Any]], int]
+"""Header of a segment (empty: it has none) -> what the run needs of it: NOTHING; EVENTS; or HEADER, with the status of
+the file, and that only of the first such segment of each log. More than is needed does no harm."""
 
 Say = Callable[[str], None]
 """Hears of the progress, a line each time."""
@@ -53,7 +55,7 @@ class Engine(Protocol):
     """Reads and judges. Errors: EngineError if it cannot run at all; what is wrong with a file is a finding."""
 
     def read(self, logs: str, wanted: Wanted, keys: Keys | None, say: Say) -> list[Segment]:
-        """Read and verify all files below `logs` whose header is wanted; keys None: signatures are not looked at."""
+        """Read and verify all files below `logs` that are wanted; keys None: signatures are not looked at."""
 
     def judge(self, made: Tables, differences: pa.Table, orders: pa.Table, options: Options, say: Say) -> Report:
         """Run all checks over tables. differences: what ingest found. orders: all that were read, for holes."""

@@ -7,12 +7,14 @@ and the deliveries of one bucket.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics.checks.clock import NOT_EXTENDED
-from roamcast.analytics.engine import ROWS_MAX, EngineError, Report, Say, Wanted, assembled, silent
+from roamcast.analytics.engine import EVENTS, HEADER, ROWS_MAX, EngineError, Report, Say, Wanted, assembled, silent
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import Case, Options, Outcome
@@ -33,11 +35,17 @@ class LocalEngine:
             raise EngineError(f"{logs}: no directory here. The local engine reads local ones, Spark also URLs")
         there = files(directory)
         made = []
+        first: dict[tuple[Any, ...], tuple[int, Path]] = {}
         for place, path in enumerate(there, 1):
-            if wanted(header_of(path) or {}):
+            header = header_of(path) or {}
+            what = wanted(header)
+            if what == HEADER:
+                log, seq = (header["id"], header["slot"], header["generation"]), int(header["seq"])
+                first[log] = min(first.get(log, (seq, path)), (seq, path))
+            elif what:
                 made.append(read(path, keys))
             say(f"reading {place} of {len(there)} files")
-        return made
+        return made + [replace(read(path, keys), events={}) for _, path in first.values()]
 
     def judge(
         self, made: Tables, differences: pa.Table, orders: pa.Table, options: Options, say: Say = silent
@@ -62,7 +70,7 @@ def audit(segments: Sequence[Segment], options: Options | None = None, rows_max:
 
 def audit_directory(directory: Path, keys: Keys | None = None, options: Options | None = None) -> Report:
     """Judge all files of a directory. keys: how signatures are verified; None: they are not looked at."""
-    return audit(LocalEngine().read(str(directory), lambda header: True, keys), options)
+    return audit(LocalEngine().read(str(directory), lambda header: EVENTS, keys), options)
 
 
 def _passed(case: Case, buckets: Sequence[tuple[int, int]], say: Say) -> Outcome:

@@ -1,7 +1,8 @@
 """One night after the other: a day's run over what is new and what is not settled, and the state that it leaves.
 
 Source: audit.md 3.4; BL-74, BL-75. An event belongs to the UTC day of its own clock; a run sees no event of a later
-day, so it does not depend on when it is made. The cut W is the least T of a message that somebody is still owed or
+day, so it does not depend on when it is made, but for one thing: a log that goes on in a segment of a later day proves
+that nothing is missing at the end of this one. The cut W is the least T of a message that somebody is still owed or
 that a station has not ordered, and at most MARGIN before midnight; everything below W is settled and not read again.
 What a run finds is what no earlier night has reported. While evidence is missing the cut stays and the day
 is provisional. A clock is held only against messages that are not settled: a settled one came first everywhere.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,10 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables, verdict
 from roamcast.analytics.carried import Carried, load_before
-from roamcast.analytics.engine import Engine, Report, Say, silent, sorted_findings
+from roamcast.analytics.checks.completeness import Followed
+from roamcast.analytics.engine import EVENTS, HEADER, NOTHING, Engine, Report, Say, silent, sorted_findings
 from roamcast.analytics.engine_local import LocalEngine
-from roamcast.analytics.evidence import Segment, rows
+from roamcast.analytics.evidence import OK, OPEN, TORN, UNSIGNED, Segment, rows
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import GRACE, Options
 from roamcast.analytics.reading import Keys
@@ -54,16 +56,32 @@ def span(day: str) -> tuple[int, int]:
     return int(begin.timestamp()) * 1_000_000, int(end.timestamp()) * 1_000_000
 
 
-def wanted(header: Mapping[str, Any], carried: Carried, until: int) -> bool:
-    """Whether a night that ends at `until` reads the segment with this header."""
+def wanted(header: Mapping[str, Any], carried: Carried, until: int) -> int:
+    """What a night that ends at `until` reads of the segment with this header: NOTHING, HEADER, EVENTS."""
     if not header:
-        return True
-    if int(header.get("opened") or 0) >= until:
-        return False
+        return EVENTS
+    later = int(header.get("opened") or 0) >= until
     if header.get("writer") == "journal":
-        return True
+        return NOTHING if later else EVENTS
+    if later:
+        return HEADER
     log = (int(header.get("slot") or 0), int(header.get("generation") or 0))
-    return int(header.get("seq") or 0) >= carried.read_from.get(log, 0)
+    return EVENTS if int(header.get("seq") or 0) >= carried.read_from.get(log, 0) else NOTHING
+
+
+def goes_on(segments: Iterable[Segment], verified: bool) -> frozenset[Followed]:
+    """The ends of logs that these segments of later days continue. verified: one that nobody has signed is no proof."""
+    good = (OK,) if verified else (OK, OPEN, TORN, UNSIGNED)
+    return frozenset(
+        (
+            each.station,
+            int(each.header.get("generation") or 0),
+            int(each.header["seq"]) - 1,
+            bytes(each.header["prev"] or b"").hex(),
+        )
+        for each in segments
+        if each.status in good
+    )
 
 
 def clipped(segment: Segment, until: int) -> Segment:
@@ -99,20 +117,26 @@ def run_night(
     hold: int = HOLD,
     margin: int = MARGIN,
     grace: int = GRACE,
+    verified: bool = False,
     engine: Engine | None = None,
     say: Say = silent,
 ) -> Night:
-    """Judge one day. segments: at least those that are `wanted`; carried: the state of an earlier day."""
+    """Judge one day.
+
+    segments: at least those that are `wanted`; carried: the state of an earlier day; verified: signatures were.
+    """
     engine = engine or LocalEngine()
     since, until = span(day)
-    chosen = [clipped(s, until) for s in segments if wanted(s.header, carried, until)]
+    given = [(segment, wanted(segment.header, carried, until)) for segment in segments]
+    chosen = [clipped(segment, until) for segment, what in given if what == EVENTS]
+    followed = goes_on((segment for segment, what in given if what == HEADER), verified)
     made, differences = ingest(chosen, carried.segments())
     options = Options(
         since,
         until,
         margin,
         grace,
-        before=carried.before(),
+        before=replace(carried.before(), followed=followed),
         floor=carried.floor,
         stamps_start=carried.floor,
         numbers=carried.numbers,
@@ -164,9 +188,9 @@ def audit_whole(engine: Engine, logs: str, keys: Keys | None = None, say: Say = 
     return run_whole(engine.read(logs, everything, keys, say), engine, say)
 
 
-def everything(_header: Mapping[str, Any]) -> bool:
+def everything(_header: Mapping[str, Any]) -> int:
     """A `Wanted` of every segment."""
-    return True
+    return EVENTS
 
 
 def audit_night(
@@ -182,7 +206,7 @@ def audit_night(
     """
     carried, until = load_before(states, day), span(day)[1]
     segments = engine.read(logs, lambda header: wanted(header, carried, until), keys, say)
-    return run_night(segments, day, carried, engine=engine, say=say)
+    return run_night(segments, day, carried, verified=keys is not None, engine=engine, say=say)
 
 
 def above(made: Tables, carried: Carried) -> Tables:

@@ -25,6 +25,9 @@ CLOSED_STATUS = "closed"
 Head = tuple[int, str]
 """(seq, chain end in hex)"""
 
+Followed = tuple[int, int, int, str]
+"""(slot, generation, seq, chain end in hex) of a segment"""
+
 
 @dataclass(slots=True)
 class Before:
@@ -34,6 +37,8 @@ class Before:
     """(slot, generation) -> last segment before the ones given now."""
     ended: frozenset[int] = frozenset()
     """Stations that had ended by then: no log of them is expected any more."""
+    followed: frozenset[Followed] = frozenset()
+    """Ends that a segment of a later day continues: so these logs reach the end of the day."""
 
 
 @dataclass(slots=True)
@@ -60,16 +65,23 @@ def segments(found: pa.Table, before: Before, until: int = 0) -> list[dict[str, 
     for (slot, generation), line in sorted(lines.items()):
         made += _chain(slot, line, before.heads.get((slot, generation)))
     made += _heads(rows, lines, before)
-    if until:
-        last: dict[int, int] = defaultdict(int)
-        for row in rows:
-            last[row["slot"]] = max(last[row["slot"]], row["closed"], row["wall_last"], row["opened"])
-        made += [
-            _finding("log_ends_early", slot, f"the log of station {slot} ends before the end of the day", wall=wall)
-            for slot, wall in sorted(last.items())
-            if slot and wall < until and slot not in before.ended
-        ]
-    return made
+    return made + _early(lines, before, until) if until else made
+
+
+def _early(
+    lines: Mapping[tuple[int, int], Mapping[int, list[dict[str, Any]]]], before: Before, until: int
+) -> list[dict[str, Any]]:
+    """Stations whose log neither reaches `until` nor goes on in a segment of a later day."""
+    last: dict[int, int] = defaultdict(int)
+    for (slot, generation), line in lines.items():
+        for row in (row for same in line.values() for row in same):
+            reached = until if (slot, generation, row["seq"], row["end"].hex()) in before.followed else 0
+            last[slot] = max(last[slot], row["closed"], row["wall_last"], row["opened"], reached)
+    return [
+        _finding("log_ends_early", slot, f"the log of station {slot} ends before the end of the day", wall=wall)
+        for slot, wall in sorted(last.items())
+        if wall < until and slot not in before.ended
+    ]
 
 
 def _finding(kind: str, station: int, witness: str, **more: Any) -> dict[str, Any]:
@@ -139,9 +151,10 @@ def _heads(
 
 
 def stations(made: Tables, history: History, sessions: Sessions, before: Before) -> list[dict[str, Any]]:
-    """Find stations that exist by anybody's word and have no log: `station_log_missing`; `no_logs`: of none."""
+    """Find stations that exist by anybody's word and have no log: `station_log_missing`; `no_logs`: there is none."""
     found = made["segments"].to_pylist()
     have = {row["slot"] for row in found if row["writer"] != "journal" and row["status"] != "forged"}
+    have |= {slot for (slot, generation), head in before.heads.items() if (slot, generation, *head) in before.followed}
     told = {int(slot) for row in found for slot in json.loads(row["peers"])} | set(np.unique(history.slot).tolist())
     told |= {slot for slot, _ in before.heads}
     told |= set(history.slots[sessions.base.max(axis=0, initial=0) > 0].tolist())

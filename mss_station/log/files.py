@@ -52,6 +52,8 @@ class Resumed:
     """Of a segment that was not closed: it goes on, its file ends with its last whole block. None: a new one begins."""
     note: str = ""
     """What was found wrong, for the next header."""
+    reached: int | None = None
+    """When the one before was closed, UTC microseconds; 0: not known; None: there is none."""
 
 
 def resume(directory: Path, known: int) -> Resumed:
@@ -67,7 +69,7 @@ def resume(directory: Path, known: int) -> Resumed:
     last = seqs[-1] if seqs else 0
     if last < known:
         note = f"segments {last + 1} to {known} are not here any more"
-        return Resumed(known + 1, b"", None, note)
+        return Resumed(known + 1, b"", None, note, 0)
     if not last:
         return Resumed(1, b"", None)
     path = segment_path(directory, last)
@@ -78,11 +80,12 @@ def resume(directory: Path, known: int) -> Resumed:
         path.unlink()
         return resume(directory, known)
     except DecodeError as error:
-        return Resumed(last + 1, b"", None, f"segment {last} is damaged ({error})")
+        return Resumed(last + 1, b"", None, f"segment {last} is damaged ({error})", 0)
     if segment.trailer is not None:
-        return Resumed(last + 1, segment.end, None)
+        return Resumed(last + 1, segment.end, None, reached=segment.trailer.closed)
     if segment.status == "damaged":
-        return Resumed(last + 1, segment.end, None, f"segment {last} is damaged behind {segment.whole_bytes} bytes")
+        note = f"segment {last} is damaged behind {segment.whole_bytes} bytes"
+        return Resumed(last + 1, segment.end, None, note, 0)
     note = ""
     if segment.whole_bytes < len(data):
         note = f"segment {last}: a torn block of {len(data) - segment.whole_bytes} bytes was cut off"

@@ -106,6 +106,8 @@ class DeliveryLog:
         found = resume(self._directory, max([anchored, *(segment - 1 for segment, _, _ in kept)]))
         self._seq, self._prev, self._note = found.seq, found.prev, found.note
         self._encoder = found.encoder
+        self._reached = self._wall() if found.reached is None else found.reached
+        """When the last segment was closed, UTC microseconds."""
         written = found.encoder.events if found.encoder is not None else 0
         for segment, first, events in kept:
             behind = events if segment >= found.seq else []
@@ -171,14 +173,12 @@ class DeliveryLog:
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_INTERVAL
             remove_old(self._directory, self._seq, self._wall() - self.keep())
-        if not self._waiting and self._encoder is None:
-            return
         if self.problem is not None and now < self._retry_at:
             return
         if len(self._waiting) >= BLOCK_EVENTS or (self._waiting and now >= self._oldest + BLOCK_AGE):
-            self._write()
-        if self.problem is None and not self._waiting and self._is_over():
-            self._close_segment()
+            self._try(self._write)
+        if not self._waiting and self._is_over():
+            self._try(self._close_segment)
 
     def next_deadline(self) -> int | None:
         """When `look` has something to do; None: nothing waits."""
@@ -192,32 +192,35 @@ class DeliveryLog:
         return f"the delivery log cannot be written: {self.problem}" if len(self._waiting) >= WAITING_MAX else None
 
     def _is_over(self) -> bool:
-        encoder = self._encoder
+        """Whether a segment must end now. One does with each UTC day, an empty one if nothing has happened."""
+        encoder, wall = self._encoder, self._wall()
         if encoder is None:
-            return False
-        opened, wall = encoder.header.opened, self._wall()
+            return not self.is_new and self._reached // DAY != wall // DAY
+        opened = encoder.header.opened
         aged = encoder.events and wall >= opened + SEGMENT_AGE
         return bool(aged or encoder.full or opened // DAY != wall // DAY)
 
-    def _write(self) -> None:
-        """Append the waiting events as a block, and sync."""
-        encoder = self._encoder
+    def _try(self, step: Callable[[], None]) -> None:
+        """A step that needs the disk; if that fails, the operator is told, and it is done later."""
         try:
-            if encoder is None:
-                encoder = self._open_segment()
-            groups: dict[str, list[tuple[Any, ...]]] = {}
-            for number, (event, wall, values) in enumerate(self._waiting, encoder.events):
-                groups.setdefault(event, []).append((number, wall, *values))
-            self._append(encoder, encoder.data(groups))
+            step()
         except OSError as error:
             self._failed(error)
             return
-        self._waiting.clear()
-        self._kept = 0
-        self._drop = self._tail_id
         if self.problem is not None:
             self.problem = None
             self._tally.notice(Notice("warning", "log_works_again", {}))
+
+    def _write(self) -> None:
+        """Append the waiting events as a block, and sync. Raises OSError."""
+        encoder = self._encoder or self._open_segment()
+        groups: dict[str, list[tuple[Any, ...]]] = {}
+        for number, (event, wall, values) in enumerate(self._waiting, encoder.events):
+            groups.setdefault(event, []).append((number, wall, *values))
+        self._append(encoder, encoder.data(groups))
+        self._waiting.clear()
+        self._kept = 0
+        self._drop = self._tail_id
 
     def _append(self, encoder: SegmentEncoder, data: bytes) -> None:
         """All of `data`, or the file as it was. The encoder takes note once it is safe."""
@@ -254,17 +257,13 @@ class DeliveryLog:
         return encoder
 
     def _close_segment(self) -> None:
-        encoder = self._encoder
-        assert encoder is not None
-        try:
-            if encoder.header.key == key_id(self._signer.public):  # else it was renewed meanwhile: it stays open
-                self._append(encoder, encoder.trailer(self._wall(), self._signer.sign_segment))
-                self.head = self._seq, encoder.end
-        except OSError as error:
-            self._failed(error)
-            return
+        """End the segment; without one, begin one first. Raises OSError."""
+        encoder, wall = self._encoder or self._open_segment(), self._wall()
+        if encoder.header.key == key_id(self._signer.public):  # else it was renewed meanwhile: it stays open
+            self._append(encoder, encoder.trailer(wall, self._signer.sign_segment))
+            self.head = self._seq, encoder.end
         self._let_go()
-        self._encoder, self._prev = None, encoder.end
+        self._encoder, self._prev, self._reached = None, encoder.end, wall
         self._seq += 1
         self._named.clear()
 
@@ -278,9 +277,9 @@ class DeliveryLog:
     def cut(self) -> None:
         """What waits is written, and the segment is closed: before the key that signs is renewed."""
         if self._waiting:
-            self._write()
-        if self.problem is None and self._encoder is not None:
-            self._close_segment()
+            self._try(self._write)
+        if not self._waiting and self._encoder is not None:
+            self._try(self._close_segment)
 
     def close(self) -> None:
         """The station ends."""

@@ -191,6 +191,53 @@ def test_a_log_that_ends_before_midnight_is_not_whole() -> None:
     assert night.state.provisional and night.report.verdict == "undecided"
 
 
+def of_later_days(line: list[Segment], days_later: int = 1, status: str = "closed") -> list[Segment]:
+    """For each log, a segment that begins so many days later and continues it, with an event of that day."""
+    last = {segment.station: segment for segment in line}
+    opened = span("2027-01-15")[1] + (days_later - 1) * simulated.DAY + 5
+    made = []
+    for slot, segment in last.items():
+        header = {"slot": slot, "id": f"station{slot}", "seq": segment.header["seq"] + 1, "prev": segment.end}
+        made.append(audit_events.segment([(opened + 9, "closed", (7, 0, 0))], {**header, "opened": opened}, status))
+    return made
+
+
+@pytest.mark.parametrize("status", ["closed", "open", "torn"])
+def test_a_log_that_goes_on_on_a_later_day_reaches_midnight(status: str) -> None:
+    """BL-71: also while that segment is written; its events do not count."""
+    line = story().segments()
+    whole = run_night([*line, *of_later_days(line, 1, status)], "2027-01-15", Carried())
+    assert whole.report.verdict == "clean" and not whole.state.provisional
+    assert whole.report.tables["segments"].num_rows == len(line) and whole.report.tables["closed"].num_rows == 0
+    verified = run_night([*line, *of_later_days(line, 1, status)], "2027-01-15", Carried(), verified=True)
+    assert (verified.report.verdict == "clean") == (status == "closed")
+
+
+@pytest.mark.parametrize("what", ["gap", "other end", "damaged", "forged"])
+def test_a_later_segment_that_does_not_continue_the_log_proves_nothing(what: str) -> None:
+    line = story().segments()
+    later = of_later_days(line, 1, what if what in ("damaged", "forged") else "closed")
+    for segment in later:
+        header = dict(segment.header)
+        segment.header = header
+        header["seq"] += what == "gap"
+        header["prev"] = b"x" * 32 if what == "other end" else header["prev"]
+    night = run_night([*line, *later], "2027-01-15", Carried())
+    assert {row["kind"] for row in night.report.findings.to_pylist()} == {"log_ends_early", "evidence"}
+
+
+def test_stations_that_were_stopped_for_days(tmp_path: Path) -> None:
+    """Back on the fourth day, they prove that nothing is missing in between; before that it cannot be told."""
+    line = story().segments()
+    later = of_later_days(line, 4)
+    four = ["2027-01-15", "2027-01-16", "2027-01-17", "2027-01-18"]
+    for there, verdict in (([*line, *later], "clean"), (line, "undecided")):
+        for day in four:
+            night = run_night(there, day, load_before(tmp_path, day))
+            save(tmp_path, night.state)
+            assert night.report.verdict == verdict, (day, night.report.findings.to_pylist())
+
+
 def test_each_event_is_in_one_day() -> None:
     """Acknowledged one microsecond before midnight, or at midnight."""
     for shift, counted in ((-1, 3), (0, 0)):

@@ -144,6 +144,46 @@ def test_segments_end_with_their_time_and_with_the_day(life: Life) -> None:
     assert len(life.logged()) == 4
 
 
+def test_a_day_without_events_leaves_a_segment(life: Life) -> None:
+    """Also the day of a start, if the last life ended before it; a log that never held anything proves nothing."""
+    life.log.look()
+    life.time = MIDNIGHT
+    life.log.look()
+    assert not segments(life.directory)
+    life.tick(1)
+    life.time += SECOND
+    life.log.look()
+    for day in (1, 2, 3):
+        for after in (0, 1, DAY // 2):
+            life.time = MIDNIGHT + day * DAY + after
+            life.log.look()
+        assert life.log.head is not None and life.log.head[0] == day
+    life.log.close()
+    life.time += DAY
+    life.start()
+    life.log.look()
+    life.log.look()
+    found = [read_segment(segment_path(life.directory, seq).read_bytes(), verify) for seq in segments(life.directory)]
+    assert [(one.events, one.trailer and (one.trailer.closed - WALL - MIDNIGHT) // DAY) for one in found] == [
+        (1, 1), (0, 2), (0, 3), (0, 4),
+    ]  # fmt: skip
+    assert life.logged() == [1]
+
+
+def test_a_full_disk_at_midnight_delays_the_segment(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    life.tick(1)
+    life.time = SECOND
+    life.log.look()
+    life.time = MIDNIGHT
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        life.log.look()
+        assert life.log.problem and life.log.head is None
+    life.time += writing.RETRY
+    life.log.look()
+    assert life.log.problem is None and life.log.head is not None and life.logged() == [1]
+
+
 def test_old_segments_go_and_the_newest_stays(life: Life) -> None:
     for number in range(3):
         life.tick(number)
