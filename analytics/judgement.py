@@ -25,9 +25,6 @@ from roamcast.analytics.tables import INFO, UNDECIDED, VIOLATION, Ints, Tables
 NOT_SURE = frozenset({"missing", "base_unearned", "gap_unexplained", "causal", "claim_not_given", "invented"})
 """Findings that rest on something *not* being in a log: of a host whose evidence is not whole they prove nothing."""
 
-SOUND = ("closed", "unsigned", "open", "torn")
-"""Of a journal's segments: what an agent leaves behind, also one that is killed."""
-
 GRACE = 86_400_000_000
 
 
@@ -204,7 +201,7 @@ class Case:
             client, name = receiver.client, self.names[receiver.client]
             mine = judged[client]
             if client in self._journaled:
-                sound = self._journal_is_whole(client)
+                sound = client not in self.journals.broken
                 outcome.findings += journals.against_claims(history, self.journals, client, name, claims, sound)
             life = self.membership.lives.get(client)
             account, rows = self.accounts.check(client, mine, [judged[c] for c in life.heir_of] if life else [])
@@ -225,17 +222,6 @@ class Case:
 
     def _by_journal(self, client: int, claims: Deliveries) -> Deliveries:
         return journals.judged_by(self.journals, client, claims) if client in self._journaled else claims
-
-    def _journal_is_whole(self, client: int) -> bool:
-        incarnation = self.made["clients"].column("incarnation")[client].as_py()
-        rows = [
-            row
-            for row in self.made["segments"].to_pylist()
-            if row["writer"] == "journal" and row["id"] == self.names[client] and row["incarnation"] == incarnation
-        ]
-        return [row["seq"] for row in rows] == list(range(1, len(rows) + 1)) and all(
-            row["status"] in SOUND for row in rows
-        )
 
     def _judged(self, outcome: Outcome, found: list[causal.Pairs]) -> list[dict[str, Any]]:
         pairs = causal.Pairs.joined(found)

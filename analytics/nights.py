@@ -36,7 +36,8 @@ from roamcast.analytics.tables import UNDECIDED, Tables
 WHOLE = "all"
 """In place of a day: a run over all that there is."""
 
-HOLD = 7 * 86_400_000_000
+DAY = 86_400_000_000
+HOLD = 7 * DAY
 """us; a host that has acknowledged nothing for so long does not hold the cut back."""
 
 
@@ -61,8 +62,8 @@ def wanted(header: Mapping[str, Any], carried: Carried, until: int) -> int:
     if not header:
         return EVENTS
     later = int(header.get("opened") or 0) >= until
-    if header.get("writer") == "journal":
-        return NOTHING if later else EVENTS
+    if header.get("writer") == "journal":  # a segment of it holds a day at most
+        return NOTHING if later or int(header.get("opened") or 0) + 2 * DAY < carried.cut else EVENTS
     if later:
         return HEADER
     log = (int(header.get("slot") or 0), int(header.get("generation") or 0))
