@@ -119,12 +119,14 @@ def run_night(
     margin: int = MARGIN,
     grace: int = GRACE,
     verified: bool = False,
+    more: Sequence[Mapping[str, Any]] = (),
     engine: Engine | None = None,
     say: Say = silent,
 ) -> Night:
     """Judge one day.
 
     segments: at least those that are `wanted`; carried: the state of an earlier day; verified: signatures were.
+    more: findings of who has read them (keys.py).
     """
     engine = engine or LocalEngine()
     since, until = span(day)
@@ -143,8 +145,8 @@ def run_night(
         numbers=carried.numbers,
     )
     report = engine.judge(above(made, carried), differences, made["orders"], options, say)
-    more = [report.findings, _of_left_behind(report, carried), _given_up(report, carried, day)]
-    report.findings = sorted_findings(pa.concat_tables(more))
+    of_nights = [_of_left_behind(report, carried), _given_up(report, carried, day), tables.violations(more)]
+    report.findings = sorted_findings(pa.concat_tables([report.findings, *of_nights]))
     keys = [key_of(row) for row in report.findings.to_pylist()]
     report.findings, all_keys = _new(report.findings, keys, carried), frozenset(keys)
     report.verdict = verdict.overall(report.findings)
@@ -177,16 +179,28 @@ def _given_up(report: Report, carried: Carried, day: str) -> pa.Table:
     return tables.violations([{"kind": "logs_given_up", "severity": UNDECIDED, "witness": text}])
 
 
-def run_whole(segments: Iterable[Segment], engine: Engine, say: Say = silent) -> Night:
-    """Judge all that there is in one run: of a group that was stopped. The state it leaves is of no use to a night."""
+def run_whole(
+    segments: Iterable[Segment], engine: Engine, say: Say = silent, more: Sequence[Mapping[str, Any]] = ()
+) -> Night:
+    """Judge all that there is in one run: of a group that was stopped. The state it leaves is of no use to a night.
+
+    more: as in `run_night`.
+    """
     made, differences = ingest(list(segments))
+    differences = pa.concat_tables([differences, tables.violations(more)])
     report = engine.judge(made, differences, made["orders"], Options(), say)
     return Night(report, Carried(WHOLE))
 
 
-def audit_whole(engine: Engine, logs: str, keys: Keys | None = None, say: Say = silent) -> Night:
+def audit_whole(
+    engine: Engine,
+    logs: str,
+    keys: Keys | None = None,
+    say: Say = silent,
+    more: Sequence[Mapping[str, Any]] = (),
+) -> Night:
     """Judge all files below `logs`. Raises EngineError: the engine cannot run."""
-    return run_whole(engine.read(logs, everything, keys, say), engine, say)
+    return run_whole(engine.read(logs, everything, keys, say), engine, say, more)
 
 
 def everything(_header: Mapping[str, Any]) -> int:
@@ -195,11 +209,17 @@ def everything(_header: Mapping[str, Any]) -> int:
 
 
 def audit_night(
-    engine: Engine, logs: str, states: Path, day: str, keys: Keys | None = None, say: Say = silent
+    engine: Engine,
+    logs: str,
+    states: Path,
+    day: str,
+    keys: Keys | None = None,
+    say: Say = silent,
+    more: Sequence[Mapping[str, Any]] = (),
 ) -> Night:
     """Judge one day of all files below `logs`, from the state of an earlier day. The state it leaves is not saved.
 
-    states: the folder that has the states (carried.py).
+    states: the folder that has the states (carried.py). keys, more: what `keys.load` has returned.
 
     Raises:
         ValueError: the state of the earlier day cannot be read.
@@ -207,7 +227,7 @@ def audit_night(
     """
     carried, until = load_before(states, day), span(day)[1]
     segments = engine.read(logs, lambda header: wanted(header, carried, until), keys, say)
-    return run_night(segments, day, carried, verified=keys is not None, engine=engine, say=say)
+    return run_night(segments, day, carried, verified=keys is not None, more=more, engine=engine, say=say)
 
 
 def above(made: Tables, carried: Carried) -> Tables:

@@ -24,10 +24,19 @@ Keys = Callable[[Mapping[str, Any]], Verify | None]
 HEADER_BYTES = 2 << 20
 """More than any header takes."""
 
+KEYS_NAME = "keys.json"
+"""The file beside uploaded segments that is none: see keys.py."""
 
-def files(directory: Path) -> list[Path]:
-    """All files that may be segments, sorted; hidden ones are left out."""
-    return sorted(p for p in directory.rglob("*") if p.is_file() and not p.name.startswith("."))
+
+def files(directory: Path, keys: bool = False) -> list[Path]:
+    """All files that may be segments, sorted: all but hidden ones and keys.json. keys: instead, those keys.json."""
+    there = (path for path in directory.rglob("*") if (path.name == KEYS_NAME) == keys)
+    return sorted(path for path in there if path.is_file() and not path.name.startswith("."))
+
+
+def no_keys(_key: bytes, _message: bytes, _signature: bytes) -> bool:
+    """What a `Keys` returns for a station of which no keys are known: its segments are UNSIGNED."""
+    return False
 
 
 def header_of(path: Path) -> Mapping[str, Any] | None:
@@ -42,9 +51,13 @@ def header_of(path: Path) -> Mapping[str, Any] | None:
 def read(path: Path, keys: Keys | None = None) -> Segment:
     """Read one file, whatever it is; what cannot be read has an empty header and is DAMAGED."""
     try:
-        return decode(path.read_bytes(), str(path), keys)
+        return decode(path.read_bytes(), _text(path), keys)
     except OSError as error:
-        return Segment({}, {}, DAMAGED, f"{path} ({error.strerror})")
+        return Segment({}, {}, DAMAGED, f"{_text(path)} ({error.strerror})")
+
+
+def _text(path: Path) -> str:
+    return str(path).encode(errors="backslashreplace").decode()  # a file name may be any bytes
 
 
 def read_all(paths: Iterable[Path], keys: Keys | None = None) -> list[Segment]:
@@ -56,15 +69,18 @@ def decode(data: bytes, path: str, keys: Keys | None = None) -> Segment:
     """The segment that `data` is; `path` is for reports. Never raises for what the bytes are."""
     try:
         header = _mapping(read_header(data))
-        found = read_segment(data, keys(header) if keys else None)
+        verify = keys(header) if keys else None
+        found = read_segment(data, None if verify is no_keys else verify)
     except DecodeError as error:
         return Segment({}, {}, DAMAGED, f"{path} ({error.reason})")
     events = {name: _arrays(found.columns(name)) for name in sorted(found.names)}
-    status = CLOSED if found.status == UNSIGNED and keys is None else found.status
+    status = found.status
+    if header["writer"] == "station" and status in (CLOSED, UNSIGNED):
+        status = CLOSED if keys is None else UNSIGNED if verify is no_keys else status
     return Segment(
         header,
         {name: columns for name, columns in events.items() if columns},
-        UNSIGNED if found.status == UNSIGNED and header["writer"] == "journal" else status,
+        status,
         path,
         found.end,
         found.trailer.closed if found.trailer else 0,

@@ -12,10 +12,13 @@ from typing import Any, Final, NamedTuple
 
 from roamcast.middleware.settings import SECOND
 from roamcast.mss_station.asking import look
+from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.log.heads import read_heads
+from roamcast.mss_station.log.public_keys import known_keys
 from roamcast.mss_station.log.upload import upload
 from roamcast.mss_station.log.verify import verify_log
 from roamcast.mss_station.tables import columns
+from roamcast.transport.station_files import write_new
 
 FOUND: Final = 1
 """Exit code: something does not hold."""
@@ -48,8 +51,18 @@ def add_parsers(commands: Any) -> None:
         epilog="example: mss-station logs upload /var/lib/s1 /mnt/logs (or s3://bucket/logs)",
     )
     two.set_defaults(action=send)
-    for command in (one, two):
+    three = subcommands.add_parser(
+        "keys",
+        help="the public keys that have signed logs of this group",
+        description="Print, for every station that there is or was, the public keys of its signatures, as `logs "
+        "upload` puts them beside the segments. An audit can be given the file instead of those.",
+        epilog="example: mss-station logs keys /var/lib/s1 --out keys.json",
+    )
+    three.set_defaults(action=show_keys)
+    three.add_argument("--out", type=Path, metavar="FILE", help="write a file, which must not be there yet")
+    for command in (one, two, three):
         command.add_argument("dir", type=Path, metavar="DIR")
+    for command in (one, two):
         command.add_argument("--json", action="store_true", help="for a program")
     two.add_argument("dest", metavar="DEST", help="a folder, or a URL that fsspec knows")
 
@@ -75,8 +88,9 @@ def verify(options: argparse.Namespace) -> Told:
 
 def send(options: argparse.Namespace) -> str:
     """Copy what is closed."""
-    config, _, _ = look(options.dir)
-    done = list(upload(options.dir, config.card, options.dest, _say))
+    config, _, directory = look(options.dir)
+    keys = known_keys(config.card, directory, Clock().wall())
+    done = list(upload(options.dir, config.card, options.dest, keys, _say))
     if options.json:
         return json.dumps([asdict(one) for one in done], indent=1)
     copied = [one for one in done if one.state == "copied"]
@@ -84,6 +98,16 @@ def send(options: argparse.Namespace) -> str:
     there = len(done) - len(copied) - left
     told = f"{len(copied)} segments copied ({sum(one.bytes for one in copied):,} bytes), {there} were there"
     return told + (f", {left} not closed yet" if left else "")
+
+
+def show_keys(options: argparse.Namespace) -> str:
+    """Print or write the keys."""
+    config, _, directory = look(options.dir)
+    text = known_keys(config.card, directory, Clock().wall())
+    if options.out is None:
+        return text.rstrip()
+    write_new(options.out, text)
+    return f"{options.out} written"
 
 
 def _time(wall: int) -> str:

@@ -21,6 +21,8 @@ from roamcast.analytics.streams import Sessions
 from roamcast.analytics.tables import INFO, UNDECIDED, Tables
 
 CLOSED_STATUS = "closed"
+UNSIGNED_STATUS = "unsigned"
+"""Whole, of a station whose keys are not known."""
 
 Head = tuple[int, str]
 """(seq, chain end in hex)"""
@@ -53,11 +55,15 @@ class Times:
 def segments(found: pa.Table, before: Before, until: int = 0) -> list[dict[str, Any]]:
     """Judge the files: status, forks, missing numbers, broken chains, heads that peers saw.
 
-    until: us; every station's log should reach it, 0: no such time. Findings are `segment_STATUS`, `segment_fork`,
-    `segment_missing`, `chain_broken`, `head_missing`, `head_differs`, `log_ends_early`; all UNDECIDED.
+    until: us; every station's log should reach it, 0: no such time. Findings are `segment_STATUS`, `keys_missing`,
+    `segment_fork`, `segment_missing`, `chain_broken`, `head_missing`, `head_differs`, `log_ends_early`; all UNDECIDED.
     """
     rows = [row for row in found.to_pylist() if row["writer"] != "journal"]
-    made = [_status(row) for row in rows if row["status"] != CLOSED_STATUS]
+    made = [_status(row) for row in rows if row["status"] not in (CLOSED_STATUS, UNSIGNED_STATUS)]
+    made += [
+        _finding("keys_missing", slot, f"there are no public keys of station {slot} ({id}) to check its signatures by")
+        for slot, id in sorted({(row["slot"], row["id"]) for row in rows if row["status"] == UNSIGNED_STATUS})
+    ]
     lines: dict[tuple[int, int], dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row["slot"] and row["status"] != "forged":
@@ -139,7 +145,7 @@ def _heads(
             for (owner, _), line in lines.items()
             if owner == slot
             for row in line.get(seq, [])
-            if row["status"] == CLOSED_STATUS
+            if row["status"] in (CLOSED_STATUS, UNSIGNED_STATUS)
         }
         old = any(owner == slot and seq <= head[0] for (owner, _), head in before.heads.items())
         if end in ends or (seq, end) in known or (old and not ends):

@@ -18,6 +18,7 @@ from roamcast.middleware.errors import Error
 from roamcast.mss_station.log.files import segment_path, segments
 from roamcast.transport.errors import DecodeError
 from roamcast.transport.segment import read_segment
+from roamcast.transport.segment_keys import KEYS_NAME
 from roamcast.transport.station_files import StationCard
 
 
@@ -35,8 +36,12 @@ class Uploaded:
     bytes: int
 
 
-def upload(directory: Path, card: StationCard, destination: str, say: Callable[[str], None]) -> Iterator[Uploaded]:
-    """Copy what is closed and not there yet, as DEST/GROUP/ID-GENERATION/SEQ.rclog, oldest first.
+def upload(
+    directory: Path, card: StationCard, destination: str, keys: str, say: Callable[[str], None]
+) -> Iterator[Uploaded]:
+    """Copy what is closed and not there yet, as DEST/GROUP/ID-GENERATION/SEQ.rclog, oldest first; then keys.json.
+
+    keys: what keys.json holds from now on.
 
     Raises:
         UploadError: the destination cannot be written, or has another file under a segment's name.
@@ -58,6 +63,10 @@ def upload(directory: Path, card: StationCard, destination: str, say: Callable[[
         except OSError as error:
             raise UploadError(f"{target}: cannot be written ({error})") from error
         yield Uploaded(seq, state, len(data))
+    try:
+        _put(system, keys.encode(), f"{folder}/{KEYS_NAME}")
+    except OSError as error:
+        raise UploadError(f"{folder}/{KEYS_NAME}: cannot be written ({error})") from error
 
 
 def _is_closed(data: bytes) -> bool:
@@ -72,11 +81,20 @@ def _copy(system: Any, data: bytes, target: str) -> str:
         if system.size(target) != len(data):
             raise UploadError(f"{target}: there is another file under this name; closed segments never change")
         return "there"
+    _put(system, data, target)
+    return "copied"
+
+
+def _put(system: Any, data: bytes, target: str) -> None:
+    """Write a file that is there whole, or as it was before."""
     part = target.rpartition("/")[0] + "/." + target.rpartition("/")[2] + ".part"
     with system.open(part, "wb") as file:
         file.write(data)
     with system.open(part, "rb") as file:
         if hashlib.sha256(file.read()).digest() != hashlib.sha256(data).digest():
             raise UploadError(f"{part}: is not what was written")
-    system.mv(part, target)
-    return "copied"
+    try:
+        system.mv(part, target)
+    except FileExistsError:  # a file system that does not replace
+        system.rm(target)
+        system.mv(part, target)

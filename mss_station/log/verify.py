@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
 from roamcast.mss_station.log.files import segment_path, segments
 from roamcast.mss_station.schema import LogHead
 from roamcast.transport.errors import DecodeError
-from roamcast.transport.segment import CLOSED, OPEN, TORN, Segment, Verify, key_id, read_segment
+from roamcast.transport.segment import CLOSED, OPEN, TORN, Segment, read_segment
+from roamcast.transport.segment_keys import SignedBy
 from roamcast.transport.station_files import StationCard
 
 MISSING: Final = "missing"
@@ -36,23 +34,6 @@ class Verdict:
     """Empty: none."""
 
 
-def verifier(publics: Sequence[bytes]) -> Verify:
-    """Checks signatures by these keys (32 bytes each), and by no other."""
-    known = {key_id(public): public for public in publics}
-
-    def verify(key: bytes, message: bytes, signature: bytes) -> bool:
-        public = known.get(key)
-        if public is None:
-            return False
-        try:
-            Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
-
-    return verify
-
-
 def verify_log(
     directory: Path, card: StationCard, publics: Sequence[bytes], head: LogHead | None, say: Callable[[str], None]
 ) -> Iterator[Verdict]:
@@ -66,7 +47,7 @@ def verify_log(
     Raises:
         OSError: a file cannot be read.
     """
-    verify = verifier(publics)
+    verify = SignedBy(publics)
     seqs = segments(directory)
     before: Segment | None = None
     for place, seq in enumerate(seqs, 1):

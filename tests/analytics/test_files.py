@@ -19,7 +19,7 @@ DAY = "2027-01-15"
 MIDNIGHT = 1_800_057_600_000_000
 
 
-def encode(log: list[list[Any]], header: SegmentHeader, closed: int | None) -> bytes:
+def encode(log: list[list[Any]], header: SegmentHeader, closed: int | None, sign: Any = None) -> bytes:
     """A file of these events, in blocks of four; closed None: without a trailer."""
     encoder = SegmentEncoder(header)
     made = encoder.head()
@@ -32,7 +32,7 @@ def encode(log: list[list[Any]], header: SegmentHeader, closed: int | None) -> b
         made = encoder.data(rows)
         encoder.accept(made)
         data += made
-    return data + (encoder.trailer(closed) if closed is not None else b"")
+    return data + (encoder.trailer(closed, sign) if closed is not None else b"")
 
 
 def write(world: World, directory: Path) -> list[Path]:

@@ -22,6 +22,7 @@ from roamcast.mss_station.signing import Signer
 from roamcast.mss_station.stopped import stopped_station
 from roamcast.mss_station.store import read_lan
 from roamcast.mss_station.tally import Tally
+from roamcast.transport.segment_keys import StationKeys, read_keys
 from roamcast.transport.station_files import read_signing_key, read_station
 
 Run = Callable[..., tuple[int, Any, str]]
@@ -103,7 +104,7 @@ def test_an_upload_is_whole_and_goes_on_where_it_was(run: Run, home: Path, tmp_p
     assert done == [["copied"] * 3, ["there"] * 3]
     (folder,) = (tmp_path / "to" / "g").iterdir()
     assert folder.name.startswith("s1-")
-    copies = sorted(folder.iterdir())
+    copies = sorted(folder.glob("*.rclog"))
     assert [path.name for path in copies] == ["00000001.rclog", "00000002.rclog", "00000003.rclog"]
     assert all(path.read_bytes() == segment_path(home, seq).read_bytes() for seq, path in enumerate(copies, 1))
     copies[1].unlink()
@@ -111,6 +112,20 @@ def test_an_upload_is_whole_and_goes_on_where_it_was(run: Run, home: Path, tmp_p
     copies[1].write_bytes(b"something else")
     code, _, err = run("upload", tmp_path / "to")
     assert code == 3 and "closed segments never change" in err
+
+
+def test_the_public_keys_go_with_the_segments(run: Run, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "to").mkdir()
+    for _ in range(2):
+        run("upload", tmp_path / "to")
+    (path,) = (tmp_path / "to").glob("g/s1-*/keys.json")
+    assert not [each for each in path.parent.iterdir() if each.name.startswith(".")]
+    told = read_keys(path.read_bytes())
+    config = read_station(home)
+    assert (told.group, told.station, told.stations) == ("g", "s1", (StationKeys("s1", 1, (config.card.signing_key,)),))
+    assert main(["logs", "keys", str(home), "--out", str(tmp_path / "pinned.json")]) == 0
+    assert read_keys((tmp_path / "pinned.json").read_bytes()).stations == told.stations
+    assert main(["logs", "keys", str(home), "--out", str(tmp_path / "pinned.json")]) == 2
 
 
 def test_a_destination_that_is_none_is_told(run: Run, tmp_path: Path) -> None:
