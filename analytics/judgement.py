@@ -97,7 +97,8 @@ class Case:
         self.unsure = {int(row["client"]) for row in self.evidence if "client" in row}
 
     def _evidence(self) -> list[dict[str, Any]]:
-        made, before, until = self.made, self.options.before, self.options.until
+        made, until = self.made, self.options.until
+        before = completeness.with_ends(self.options.before, made["closed"], self.options.since)
         found = completeness.segments(made["segments"], before, until)
         found += completeness.stations(made, self.history, self.sessions, before)
         found += [row for row in self.holes if row.get("severity") == UNDECIDED]
