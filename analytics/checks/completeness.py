@@ -46,7 +46,7 @@ class Before:
 
 
 def with_ends(before: Before, closed: pa.Table, since: int) -> Before:
-    """Also what these rows say of ends. What a lost station had logged and not uploaded is missed once, in its night."""
+    """Also what these rows say of ends. What a lost station had logged and not uploaded is missed in its night only."""
     rows = closed.to_pylist()
     lost = {row["slot"] for row in rows if row["heir"] == 0 and row["wall"] < since}
     return replace(
