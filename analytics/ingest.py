@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
+from roamcast.analytics.bounds import only_possible
 from roamcast.analytics.columns import found, message_key, starts_of
 from roamcast.analytics.evidence import Segment, joined, joined_lists, joined_texts, origin_of, rows, without_copies
 from roamcast.analytics.ingest_journals import journal_tables
@@ -38,7 +39,7 @@ def ingest(segments: Sequence[Segment], carried: Sequence[Segment] = ()) -> tupl
     carried: events that an earlier night has kept, as segments that are no files (see nights.py).
     Returns the tables, and the violations that are seen here: `facts_differ`, `order_conflict`.
     """
-    segments = without_copies(segments)
+    segments = without_copies(map(only_possible, segments))
     stations = [*carried, *(s for s in segments if s.is_station and s.readable)]
     journals = [s for s in segments if not s.is_station and s.readable]
     names = _names(stations)

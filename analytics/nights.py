@@ -22,6 +22,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables, verdict
+from roamcast.analytics.bounds import chosen
 from roamcast.analytics.carried import Carried, load_before
 from roamcast.analytics.checks.completeness import Followed
 from roamcast.analytics.engine import EVENTS, HEADER, NOTHING, Engine, Report, Say, silent, sorted_findings
@@ -89,24 +90,9 @@ def clipped(segment: Segment, until: int) -> Segment:
     """The segment without events of `until` and later."""
     if all(not rows(columns) or int(np.max(columns["wall"])) < until for columns in segment.events.values()):
         return segment
-    kept = {event: _first(columns, until) for event, columns in segment.events.items()}
+    kept = {event: chosen(columns, np.asarray(columns["wall"]) < until) for event, columns in segment.events.items()}
     made = Segment(segment.header, kept, segment.status, segment.path, segment.end, segment.closed)
     made.count = segment.count
-    return made
-
-
-def _first(columns: Mapping[str, Any], until: int) -> dict[str, Any]:
-    keep = np.asarray(columns["wall"]) < until
-    made: dict[str, Any] = {}
-    for name, values in columns.items():
-        if values is None:
-            made[name] = None
-        elif isinstance(values, list):
-            made[name] = [value for value, kept in zip(values, keep.tolist(), strict=True) if kept]
-        elif name + "_len" in columns:
-            made[name] = np.asarray(values)[np.repeat(keep, np.asarray(columns[name + "_len"]).astype(np.int64))]
-        else:
-            made[name] = np.asarray(values)[keep]
     return made
 
 

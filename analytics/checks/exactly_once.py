@@ -90,7 +90,8 @@ class Accounts:
         unknown = np.flatnonzero(mine["message"] < 0)
         floor = np.array([self._floor.get(slot, 0) for slot in mine["slot"][unknown].tolist()], np.int64)
         a, b = (int(i) for i in self._sessions.range_of[client : client + 2])
-        began = self._sessions.wall[a:b][np.searchsorted(self._sessions.e[a:b], mine["e"][unknown])]
+        at = np.searchsorted(self._sessions.e[a:b], mine["e"][unknown])
+        began = np.append(self._sessions.wall[a:b], 0)[np.minimum(at, b - a)]  # 0: by its journal alone
         old = unknown[(mine["n"][unknown] < floor) & (began >= self._since)]
         unknown = unknown[mine["n"][unknown] >= floor]
         made = []

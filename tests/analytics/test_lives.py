@@ -1,4 +1,4 @@
-"""Stations that ended: what their logs must still say, and what is not waited for."""
+"""Stations that ended: what their logs must still say, and what is not waited for. Incarnations in their order."""
 
 from __future__ import annotations
 
@@ -52,3 +52,10 @@ def test_the_log_of_a_station_that_was_retired_must_be_whole(there: bool) -> Non
         segment.closed = NOON + simulated.DAY
     night = run_night([s for s in line if there or s is not last], "2027-01-15", Carried())
     assert night.report.verdict == ("clean" if there else "undecided")
+
+
+def test_an_incarnation_whose_join_is_ordered_tomorrow_comes_last() -> None:
+    """Its session is of today: without a place among the joins it was taken for the first one."""
+    simulation, _ = simulated.run("mixed", 548390, skew=0)
+    night = run_night(simulated.stretched(simulation, 4), "2027-01-16", Carried())
+    assert not [row for row in night.report.findings.to_pylist() if row["severity"] == "violation"]
