@@ -1,4 +1,4 @@
-"""How much the log may hold: what is configured, but a tenth of the disk stays free (overview section 10)."""
+"""How much logs may hold: what is configured, but a tenth of the disk stays free (overview section 10)."""
 
 from __future__ import annotations
 
@@ -16,3 +16,9 @@ def log_limit(directory: Path, held_bytes: int, configured: int) -> int:
     usage = shutil.disk_usage(directory)
     room = held_bytes + usage.free - usage.total // FREE_SHARE
     return min(configured, max(room, LOG_BYTES_LEAST))
+
+
+def has_room(directory: Path) -> bool:
+    """Whether a tenth of the disk is free. Raises OSError."""
+    usage = shutil.disk_usage(directory)
+    return usage.free >= usage.total // FREE_SHARE

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from roamcast.middleware.settings import DAY, MIB, MS, SECOND, Settings
 from roamcast.mss_station.errors import SchemaError
-from roamcast.mss_station.units import DURATIONS, SIZES, read_number, show_number
 from roamcast.transport.limits import BODY_BYTES_MAX, INT64_MAX
+from roamcast.transport.units import DURATIONS, SIZES, read_number, show_number
 
 Plain = int | str
 """The value of a setting: whole microseconds, bytes or a count; or one of a few words."""

@@ -21,8 +21,8 @@ from roamcast.mss_station.invitations import VALID, VALID_MAX
 from roamcast.mss_station.join_client import Names, Rejoin, join
 from roamcast.mss_station.own_record import wanted_record
 from roamcast.mss_station.stopped import StoppedStation
-from roamcast.mss_station.units import DURATIONS, read_number, show_number
 from roamcast.transport.station_files import create_station
+from roamcast.transport.units import DURATIONS, read_number, show_number
 
 CODES: Final = "exit codes: 0 done, 2 wrong use (also a token that is none), 3 not counted in: the last line says why"
 

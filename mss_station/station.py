@@ -41,6 +41,7 @@ from roamcast.mss_station.kill_points import KillPoint
 from roamcast.mss_station.lan_port import LanPort
 from roamcast.mss_station.lock import DirectoryLock, network_filesystem
 from roamcast.mss_station.log.heads import OwnHead, read_heads
+from roamcast.mss_station.log.uploader import Uploader
 from roamcast.mss_station.opening import Opened, count_start, greet, group_value, make_core, make_log, open_store
 from roamcast.mss_station.outputs import Outputs
 from roamcast.mss_station.own_record import OwnRecord, check_membership
@@ -184,8 +185,21 @@ class Station:
         self._log.name_of = lambda number: server.core.ledger.names.get(number)
         self._log.keep = lambda: int(group_value(self._directory, "logs-keep"))
         stack.callback(server.close)
+        self._upload = self._make_uploader(stack)
         self._connect(stack, server, opened)
         return server
+
+    def _make_uploader(self, stack: ExitStack) -> Uploader | None:
+        if self._config.log_upload is None:
+            return None
+        log = self._log
+        uploader = Uploader(
+            self._path, self._config.log_upload, lambda: log.head and log.head[0], self._clock, self._tally
+        )
+        log.is_safe = uploader.has
+        stack.callback(uploader.stop)
+        uploader.start()
+        return uploader
 
     def _make_server(self, image: DurableState) -> Server:
         return Server(
@@ -291,12 +305,13 @@ class Station:
                 **status(),
                 "group": self._group.status(),
                 **sponsor.status(),
-                "log": self._log.status(),
+                "log": {**self._log.status(), "upload": self._upload and self._upload.status()},
                 "rotation_waits_for": rotation.waits_for(),
             },
         )
 
-        parts = (follower.look, own_head.publish, sponsor.look, lambda: rotation.look(server.clock.now()))
+        uploads = () if self._upload is None else (self._upload.look,)
+        parts = (follower.look, own_head.publish, sponsor.look, lambda: rotation.look(server.clock.now()), *uploads)
         house = partial(_each, parts)
         server.connect(hosts, peers, lan, outputs, control, requests.handle, self._group.ended, follower.follow, house)
         server.watch(sockets.zap.socket, sockets.zap.answer)

@@ -98,6 +98,7 @@ def table(status: Json) -> str:
         + _held(status, names),
         f"store {store['state']}: {_bytes(store['log_bytes'])}, log {_bytes(store['wal_bytes'])}, "
         f"{_bytes(store['free_bytes'])} free, commit p99 {store['commit_p99_ms']} ms",
+        *_delivery_log(status["log"]),
         _oldest(status["oldest_undelivered"], names),
         *_configuration(status["configuration"]),
         *_group(status["group"]),
@@ -146,6 +147,17 @@ def _table(head: list[str], rows: list[list[object]]) -> list[str]:
 
 
 _STREAM_KEYS: Final = ("stored", "delivered", "waiting", "stable", "known", "floor")
+
+
+def _delivery_log(told: Json) -> list[str]:
+    """Lines on the delivery log and its uploads."""
+    state = f"delivery log: segment {told['segment']}, {told['events']} events, {told['waiting']} wait for the disk"
+    lines = [state + (f"; it cannot be written: {told['problem']}" if told["problem"] else "")]
+    if (upload := told["upload"]) is not None:
+        last = f"last upload {upload['last'][:19]}" if upload["last"] else "no upload yet"
+        problem = f"; failed: {upload['problem']}" if upload["problem"] else ""
+        lines.append(f"{last}, {upload['waiting']} segments are only here{problem}")
+    return lines
 
 
 def _configuration(told: Json) -> list[str]:

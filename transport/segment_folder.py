@@ -10,21 +10,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from roamcast.middleware.errors import Error
-from roamcast.transport.segment_blocks import MAGIC, TRAILER, SegmentHeader, chained, scan
+from roamcast.transport.segment_blocks import SegmentHeader
+from roamcast.transport.segment_files import end_of, segment_file, segments_in
+from roamcast.transport.segment_rows import Event, pack
 from roamcast.transport.segment_writer import SegmentEncoder
 
-NAME: Final = re.compile(r"(\d{6,})\.rclog")
+DIGITS: Final = 6
 FOLDER_SEGMENT_BYTES: Final = 16 << 20
 DAY_US: Final = 86_400_000_000
-
-Event = tuple[str, int, tuple[Any, ...]]
-"""(event, wall, values in the order of its columns)."""
 
 
 class FolderInUse(Error):
@@ -74,17 +72,15 @@ class SegmentFolder:
 
     def _resume(self) -> tuple[int, bytes, str]:
         """Number of the next segment, chain end before it, and what its header has to say of that one."""
-        last = max((int(match[1]) for name in os.listdir(self._path) if (match := NAME.fullmatch(name))), default=0)
+        last = max(segments_in(self._path, DIGITS), default=0)
         if not last:
             return 1, b"", ""
         data = self._file_of(last).read_bytes()
         if not data:  # its writer was killed before it wrote anything
             self._file_of(last).unlink()
             return self._resume()
-        end, whole, kind = b"", 0, 0
-        for start, whole, kind in scan(data) if data.startswith(MAGIC) else ():
-            end = chained(end, data[start:whole]) if kind != TRAILER else end
-        if kind == TRAILER and whole == len(data):
+        end, whole, closed = end_of(data)
+        if closed:
             return last + 1, end, ""
         if not end:
             return last + 1, b"", f"segment {last} has no header"
@@ -95,7 +91,7 @@ class SegmentFolder:
         return last + 1, end, note
 
     def _file_of(self, number: int) -> Path:
-        return self._path / f"{number:06d}.rclog"
+        return segment_file(self._path, number, DIGITS)
 
     def write(self, events: Sequence[Event], wall: int, owner: Any = None) -> None:
         """Append the events as one block; none: begin a segment if there is none. Never raises OSError: see `problem`.
@@ -141,12 +137,11 @@ class SegmentFolder:
             head = self._encoder.head()
             self._encoder.accept(head)
             self._whole = 0
-        rows: dict[str, list[tuple[Any, ...]]] = {}
-        for number, (event, at, values) in enumerate(events, self._encoder.events):
-            rows.setdefault(event, []).append((number, at, *values))
-        data = self._encoder.data(rows) if rows else b""
+        numbered = enumerate(events, self._encoder.events)
+        packed = [pack(event, number, at, values) for number, (event, at, values) in numbered]
+        data = self._encoder.data(packed) if packed else b""
         self._write(head + data)
-        if rows:
+        if packed:
             self._encoder.accept(data)
         if head:
             self._note, self._missing = "", 0

@@ -1,4 +1,4 @@
-"""Writing a segment: rows of events to data blocks, and the encoder that keeps count and chain.
+"""Writing a segment: events to data blocks, and the encoder that keeps count and chain.
 
 An encoder makes bytes and the caller keeps them: `accept` says that they are safe in the file, and only then do they
 count. Bytes that were not kept are simply made anew.
@@ -6,22 +6,16 @@ count. Bytes that were not kept are simply made anew.
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from cbor2 import dumps
 
-from roamcast.middleware.delivery_log import EVENTS, INTS, TEXT
 from roamcast.middleware.errors import ensure
 from roamcast.transport.segment_blocks import (
     BLOCK_EVENTS_MAX,
-    CODES,
     DATA,
-    LENGTH,
-    LENGTH_CODE,
     RAW_BYTES_MAX,
     RAW_BYTES_WANTED,
     SEGMENT_BYTES,
@@ -30,74 +24,26 @@ from roamcast.transport.segment_blocks import (
     SegmentTrailer,
     block,
     chained,
-    columns_of,
     encode_header,
     encode_trailer,
-    key_order,
     signed_message,
 )
+from roamcast.transport.segment_rows import Packed, Rows, columns, pack_all
 
 if TYPE_CHECKING:
     from roamcast.transport.segment import Segment
 
-Rows = Mapping[str, Sequence[tuple[Any, ...]]]
-"""Event -> its rows (seq, wall, *columns); a list column holds integers, pairs one behind the other."""
-
 ZLIB_LEVEL: Final = 1
-_EVENTS: Final = sorted(EVENTS, key=key_order)
-
-
-def _plan(event: str) -> list[tuple[str, int, str, bool]]:
-    """(key, index in a row, type, whether it is the lengths of a list), in the order of the keys."""
-    plan = []
-    for index, (name, kind) in enumerate(columns_of(event).items()):
-        plan.append((name, index, kind, False))
-        if kind == INTS:
-            plan.append((name + LENGTH, index, kind, True))
-    return sorted(plan, key=lambda part: key_order(part[0]))
-
-
-_PLANS: Final = {event: _plan(event) for event in EVENTS}
-
-
-def little(code: str, values: Sequence[int]) -> bytes:
-    """The values as a little-endian array."""
-    return struct.pack(f"<{len(values)}{code}", *values)
-
-
-def _column(values: Sequence[Any], kind: str, lengths: bool) -> Any:
-    if kind == TEXT:
-        return list(values)
-    if lengths:
-        return little(LENGTH_CODE, list(map(len, values)))
-    return little(CODES[kind], list(chain.from_iterable(values)) if kind == INTS else values)
 
 
 def encode_columns(events: Rows) -> bytes:
     """The map of columns that a data block holds. What is no such row raises struct.error, TypeError or an Error."""
-    plain = {}
-    for event in _EVENTS:
-        rows = events.get(event)
-        if rows:
-            columns = list(zip(*rows, strict=True))
-            ensure(len(columns) == len(EVENTS[event]) + 2, f"a row of {event} has another number of columns")
-            plain[event] = {key: _column(columns[at], kind, lengths) for key, at, kind, lengths in _PLANS[event]}
-    ensure(len(plain) == sum(map(bool, events.values())), "events that delivery_log.EVENTS does not name")
-    return dumps(plain)
+    return dumps(columns(pack_all(events)))
 
 
 def encode_data(events: Rows) -> bytes:
     """One data block."""
     return block(DATA, zlib.compress(encode_columns(events), ZLIB_LEVEL))
-
-
-def _halves(events: Rows) -> tuple[Rows, Rows]:
-    """The rows with the lower and those with the higher half of the numbers."""
-    numbers = sorted(row[0] for rows in events.values() for row in rows)
-    middle = numbers[len(numbers) // 2]
-    low = {event: [row for row in rows if row[0] < middle] for event, rows in events.items()}
-    high = {event: [row for row in rows if row[0] >= middle] for event, rows in events.items()}
-    return low, high
 
 
 class SegmentEncoder:
@@ -138,21 +84,21 @@ class SegmentEncoder:
         self._made = data, 0, 0, 0, chained(b"", data[7:])
         return data
 
-    def data(self, events: Rows) -> bytes:
-        """Data blocks with these events: one, or more where it would be very large. Numbers go on at `self.events`."""
+    def data(self, events: Rows | Sequence[Packed]) -> bytes:
+        """Data blocks with these events: one, or more where it would be very large. Their numbers go on at `events`."""
         made = bytearray()
         count, blocks, raw, end = self.events, self.blocks, self.raw, self.end
-        waiting = [events]
+        waiting = [pack_all(events) if isinstance(events, Mapping) else events]
         while waiting:
             part = waiting.pop()
-            rows = sum(map(len, part.values()))
-            columns = encode_columns(part) if rows <= BLOCK_EVENTS_MAX // 4 else b""
-            if not columns or (len(columns) > RAW_BYTES_WANTED and rows > 1):
-                waiting += reversed(_halves(part))
+            rows = len(part)
+            body = dumps(columns(part, count)) if rows <= BLOCK_EVENTS_MAX // 4 else b""
+            if not body or (len(body) > RAW_BYTES_WANTED and rows > 1):
+                waiting += [part[rows // 2 :], part[: rows // 2]]
                 continue
-            ensure(len(columns) <= RAW_BYTES_MAX, f"an event of {len(columns)} bytes is too large for a log")
-            data = block(DATA, zlib.compress(columns, ZLIB_LEVEL))
-            count, blocks, raw, end = count + rows, blocks + 1, raw + len(columns), chained(end, data)
+            ensure(len(body) <= RAW_BYTES_MAX, f"an event of {len(body)} bytes is too large for a log")
+            data = block(DATA, zlib.compress(body, ZLIB_LEVEL))
+            count, blocks, raw, end = count + rows, blocks + 1, raw + len(body), chained(end, data)
             made += data
         self._made = bytes(made), count, blocks, raw, end
         return self._made[0]

@@ -23,22 +23,28 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from roamcast.middleware.settings import DAY, SECOND
 from roamcast.transport.credential import Credential, read_keys
 from roamcast.transport.curve import CurveKeys, generate
 from roamcast.transport.endpoints import REACHED_WANTED, is_wildcard
 from roamcast.transport.errors import KeyFileError
 from roamcast.transport.limits import INT64_MAX, SLOT_MAX
 from roamcast.transport.toml_files import ENDPOINT, ENDPOINT_WANTED, FORMAT, NAME, NAME_WANTED, Table, read_table
+from roamcast.transport.units import DURATIONS, read_number
 
 STATION_FILE: Final = "station.toml"
 CURVE_FILE: Final = "curve.key"
 SIGNING_FILE: Final = "signing.key"
 STATION_KEYS: Final = (
     "format", "id", "slot", "group", "generation", "hosts", "stations",
-    "bind-hosts", "bind-stations", "durability", "spacing-us", "routes",
+    "bind-hosts", "bind-stations", "durability", "spacing-us", "routes", "log",
 )  # fmt: skip
+LOG_KEYS: Final = ("upload", "upload-every")
 HEX32: Final = re.compile(r"[0-9a-f]{64}")
 DURABILITY: Final = re.compile(r"power|process")
+DESTINATION: Final = re.compile(r"/.{0,1023}|[a-z][a-z0-9+.-]{1,31}://.{1,1000}")
+UPLOAD_EVERY: Final = 900 * SECOND
+EVERY_LEAST: Final = 10 * SECOND
 
 Scalar = str | int | bool
 TomlTable = Mapping[str, Scalar]
@@ -64,6 +70,16 @@ class StationCard:
 
 
 @dataclass(frozen=True, slots=True)
+class LogUpload:
+    """Where the station uploads its delivery log to, and how often."""
+
+    destination: str
+    """Absolute path of a folder, or a URL that fsspec knows."""
+    every: int = UPLOAD_EVERY
+    """Microseconds; also soon after each segment that was closed."""
+
+
+@dataclass(frozen=True, slots=True)
 class StationConfig:
     """station.toml and the link keys."""
 
@@ -79,6 +95,8 @@ class StationConfig:
     routes: dict[str, str]
     """By station id: endpoint at which this station reaches that one, if not the one that the group knows (a forwarded
     port, another network)."""
+    log_upload: LogUpload | None = None
+    """None: the running station does not upload its delivery log."""
 
 
 # ---- writing ----
@@ -269,6 +287,7 @@ def read_station(directory: Path) -> StationConfig:
         table.text("durability", DURABILITY, "'power' or 'process'") if "durability" in table.values else None,
         table.integer("spacing-us", 0, 1_000_000) if "spacing-us" in table.values else None,
         _routes(table),
+        _log_upload(table),
     )
 
 
@@ -281,6 +300,25 @@ def _routes(table: Table) -> dict[str, str]:
     if wrong := [id for id in values if not NAME.fullmatch(id)]:
         raise routes.wrong(repr(wrong[0]), "the id of a station")
     return {id: routes.endpoint(id) for id in values}
+
+
+def _log_upload(table: Table) -> LogUpload | None:
+    """The table `log`."""
+    values = table.values.get("log", {})
+    if not isinstance(values, dict):
+        raise table.wrong("log", "a table")
+    log = Table(table.path, values, "log: ")
+    if unknown := [key for key in sorted(values) if key not in LOG_KEYS]:
+        raise KeyFileError(f"{table.path}: log: unknown key {unknown[0]!r}; known are {', '.join(LOG_KEYS)}")
+    if not values:
+        return None
+    destination = log.text("upload", DESTINATION, "the absolute path of a folder, or a URL")
+    if "upload-every" not in values:
+        return LogUpload(destination)
+    every = read_number(str(values["upload-every"]), DURATIONS)
+    if not isinstance(values["upload-every"], str) or every is None or not EVERY_LEAST <= every <= DAY:
+        raise log.wrong("upload-every", "a duration from 10s to 1d (30s, 15min, 1h)")
+    return LogUpload(destination, every)
 
 
 def read_signing_key(directory: Path) -> Ed25519PrivateKey:

@@ -1,27 +1,26 @@
-"""Codec of the tail of a delivery log, as it lies in a station's store: the events of one tick."""
+"""Codec of the tail of a delivery log, as it lies in a station's store: the packed events of one tick."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from typing import Any
-
-from cbor2 import dumps, loads
+from typing import Final
 
 from roamcast.transport.errors import DecodeError
+from roamcast.transport.segment_rows import Packed, joined, split
 
-Event = tuple[str, int, Sequence[Any]]
-"""(event, wall, values in the order of its columns)."""
-
-
-def encode_tail(segment: int, first: int, events: Sequence[Event]) -> bytes:
-    """Events that are to stand in `segment` from number `first` on."""
-    return dumps([segment, first, events])
+_HEAD: Final = struct.Struct("<qq")
 
 
-def decode_tail(data: bytes) -> tuple[int, int, list[Event]]:
+def encode_tail(segment: int, first: int, events: Sequence[Packed]) -> bytes:
+    """Events that are to stand in `segment` from number `first` on; none: so far it has come."""
+    return _HEAD.pack(segment, first) + joined(events)
+
+
+def decode_tail(data: bytes) -> tuple[int, int, list[Packed]]:
     """(segment, first, events). Raises DecodeError."""
     try:
-        segment, first, events = loads(data)
-        return int(segment), int(first), [(str(event), int(wall), values) for event, wall, values in events]
-    except Exception as error:  # cbor2 raises many kinds for bytes that nobody wrote
-        raise DecodeError(0, f"no tail of a log ({type(error).__name__})") from None
+        segment, first = _HEAD.unpack_from(data)
+        return segment, first, split(data, _HEAD.size)
+    except (ValueError, IndexError, struct.error) as error:
+        raise DecodeError(0, f"no tail of a log ({error})") from None

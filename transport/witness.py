@@ -22,7 +22,8 @@ from roamcast.middleware.mobile_host import effects as do
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.settings import SECOND
 from roamcast.transport.segment_blocks import JOURNAL, SegmentHeader
-from roamcast.transport.segment_folder import Event, SegmentFolder
+from roamcast.transport.segment_folder import SegmentFolder
+from roamcast.transport.segment_rows import Event
 
 BATCH_EVENTS: Final = 256
 BATCH_AGE: Final = SECOND
@@ -90,7 +91,7 @@ class WitnessedCore(AgentCore):
     def flush(self) -> list[do.AgentEffect]:
         """See AgentCore."""
         effects = super().flush()
-        if self._session.incarnation != self._owner:
+        if self.session.incarnation != self._owner:
             self._begin_incarnation(effects)
         if self._noted and self._due is None:
             self._due = self._now + BATCH_AGE
@@ -98,14 +99,14 @@ class WitnessedCore(AgentCore):
 
     def submit(self, body: bytes, to: str | None = None) -> int:
         """See AgentCore."""
-        inbox = self._session.inbox
+        inbox = self.session.inbox
         number = super().submit(body, to)
         self._note(SENT, number, inbox.le, inbox.given_position, to or "")
         return number
 
     def take(self) -> do.Given | None:
         """See AgentCore."""
-        inbox = self._session.inbox
+        inbox = self.session.inbox
         e, c = inbox.le, inbox.given_position
         given = super().take()
         if isinstance(given, do.Delivered):  # what is taken next stands just behind what was given before
@@ -151,9 +152,9 @@ class WitnessedCore(AgentCore):
         """What waits is of the one before. What goes on under a new number counts as sent anew."""
         if self._waiting:
             self._write()
-        self._owner = self._session.incarnation
+        self._owner = self.session.incarnation
         self._note(LOST)
-        entries = self._session.outbox.entries
+        entries = self.session.outbox.entries
         for effect in effects:
             if isinstance(effect, do.Receipt) and effect.state == "renumbered":
                 self._note(SENT, effect.became, 0, 0, entries[effect.became].to or "")

@@ -214,6 +214,11 @@ class AgentCore:
         self._session.ack(token)
 
     @property
+    def session(self) -> Session:
+        """What is known of the present or last session, for who looks on; not to be changed."""
+        return self._session
+
+    @property
     def drained(self) -> bool:
         """All own messages are stored, and two answers in a row said that the station owes nothing more.
 

@@ -3,41 +3,49 @@
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from roamcast.mss_station.disk_share import has_room
 from roamcast.transport.errors import DecodeError
 from roamcast.transport.segment import CutHeader, read_segment
+from roamcast.transport.segment_files import segment_file, segments_in
 from roamcast.transport.segment_writer import SegmentEncoder
 
 FOLDER: Final = "logs"
-NAME: Final = re.compile(r"(\d{8})\.rclog")
+DIGITS: Final = 8
 
 
 def segment_path(directory: Path, seq: int) -> Path:
     """File of segment `seq` of the station in `directory`."""
-    return directory / FOLDER / f"{seq:08d}.rclog"
+    return segment_file(directory / FOLDER, seq, DIGITS)
 
 
 def segments(directory: Path) -> list[int]:
     """Numbers of the segments that are there, ascending."""
-    try:
-        names = os.listdir(directory / FOLDER)
-    except FileNotFoundError:
-        return []
-    return sorted(int(match[1]) for name in names if (match := NAME.fullmatch(name)))
+    return segments_in(directory / FOLDER, DIGITS)
 
 
-def remove_old(directory: Path, present: int, before: int) -> None:
-    """Remove segments below `present` that were written to last before this time (UTC microseconds), but the newest."""
+def remove_old(directory: Path, present: int, before: int, is_safe: Callable[[int], bool]) -> int:
+    """Remove segments below `present` that were written to last before this time (UTC microseconds), but the newest.
+
+    is_safe: whether a segment is not needed here any more. One that is needed stays until less than a tenth of the disk
+    is free. Returns how many of those have gone.
+    """
+    lost = 0
     for seq in segments(directory)[:-1]:
         path = segment_path(directory, seq)
         with suppress(OSError):
-            if seq < present and path.stat().st_mtime_ns // 1_000 < before:
+            if seq >= present or path.stat().st_mtime_ns // 1_000 >= before:
+                continue
+            safe = is_safe(seq)
+            if safe or not has_room(directory):
                 path.unlink()
+                lost += not safe
+    return lost
 
 
 @dataclass(slots=True)

@@ -7,7 +7,8 @@ that an upload that was cut short goes on where it was. Source: issue of the aud
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,7 @@ import fsspec  # type: ignore[import-untyped]
 
 from roamcast.middleware.errors import Error
 from roamcast.mss_station.log.files import segment_path, segments
-from roamcast.transport.errors import DecodeError
-from roamcast.transport.segment import read_segment
+from roamcast.transport.segment_files import end_of
 from roamcast.transport.segment_keys import KEYS_NAME
 from roamcast.transport.station_files import StationCard
 
@@ -26,13 +26,16 @@ class UploadError(Error):
     """The destination cannot be written, or holds something else."""
 
 
+COPIED, THERE, NOT_CLOSED = "copied", "there", "not closed"
+
+
 @dataclass(frozen=True, slots=True)
 class Uploaded:
     """What became of one segment."""
 
     seq: int
     state: str
-    """copied | there | not closed"""
+    """COPIED, THERE or NOT_CLOSED."""
     bytes: int
 
 
@@ -41,7 +44,7 @@ def upload(
 ) -> Iterator[Uploaded]:
     """Copy what is closed and not there yet, as DEST/GROUP/ID-GENERATION/SEQ.rclog, oldest first; then keys.json.
 
-    keys: what keys.json holds from now on.
+    Of what is there only the size is compared. keys: what keys.json holds from now on. say: hears of the progress.
 
     Raises:
         UploadError: the destination cannot be written, or has another file under a segment's name.
@@ -51,50 +54,53 @@ def upload(
         system, root = fsspec.core.url_to_fs(destination)
         folder = f"{root.rstrip('/')}/{card.group}/{card.id}-{card.generation:016x}"
         system.makedirs(folder, exist_ok=True)
+        system.invalidate_cache()
+        sizes = {one["name"].rpartition("/")[2]: one["size"] for one in system.ls(folder, detail=True)}
     except (OSError, ValueError, ImportError) as error:
-        raise UploadError(f"{destination}: cannot be written ({error})") from error
+        raise UploadError(f"{shown(destination)}: cannot be written ({shown(str(error))})") from error
     seqs = segments(directory)
     for place, seq in enumerate(seqs, 1):
         say(f"{place} of {len(seqs)} segments")
-        data = segment_path(directory, seq).read_bytes()
-        target = f"{folder}/{seq:08d}.rclog"
         try:
-            state = _copy(system, data, target) if _is_closed(data) else "not closed"
-        except OSError as error:
-            raise UploadError(f"{target}: cannot be written ({error})") from error
-        yield Uploaded(seq, state, len(data))
-    try:
-        _put(system, keys.encode(), f"{folder}/{KEYS_NAME}")
-    except OSError as error:
-        raise UploadError(f"{folder}/{KEYS_NAME}: cannot be written ({error})") from error
+            done = _copy(system, folder, segment_path(directory, seq), sizes)
+        except FileNotFoundError:  # it was old, and is gone meanwhile
+            continue
+        yield Uploaded(seq, *done)
+    _put(system, keys.encode(), f"{folder}/{KEYS_NAME}")
 
 
-def _is_closed(data: bytes) -> bool:
-    try:
-        return read_segment(data).trailer is not None
-    except DecodeError:
-        return False
+def shown(text: str) -> str:
+    """A text with a URL in it, without its user and password."""
+    return re.sub(r"://[^/@\s]*@", "://", text)
 
 
-def _copy(system: Any, data: bytes, target: str) -> str:
-    if system.exists(target):
-        if system.size(target) != len(data):
+def _copy(system: Any, folder: str, path: Path, sizes: Mapping[str, int]) -> tuple[str, int]:
+    """(state, bytes) of one segment."""
+    target, size = f"{folder}/{path.name}", path.stat().st_size
+    if path.name in sizes:
+        if sizes[path.name] != size:
             raise UploadError(f"{target}: there is another file under this name; closed segments never change")
-        return "there"
+        return THERE, size
+    data = path.read_bytes()
+    if not end_of(data)[2]:
+        return NOT_CLOSED, len(data)
     _put(system, data, target)
-    return "copied"
+    return COPIED, len(data)
 
 
 def _put(system: Any, data: bytes, target: str) -> None:
-    """Write a file that is there whole, or as it was before."""
+    """Write a file that is there whole, or as it was before. Raises UploadError."""
     part = target.rpartition("/")[0] + "/." + target.rpartition("/")[2] + ".part"
-    with system.open(part, "wb") as file:
-        file.write(data)
-    with system.open(part, "rb") as file:
-        if hashlib.sha256(file.read()).digest() != hashlib.sha256(data).digest():
-            raise UploadError(f"{part}: is not what was written")
     try:
-        system.mv(part, target)
-    except FileExistsError:  # a file system that does not replace
-        system.rm(target)
-        system.mv(part, target)
+        with system.open(part, "wb") as file:
+            file.write(data)
+        with system.open(part, "rb") as file:
+            if hashlib.sha256(file.read()).digest() != hashlib.sha256(data).digest():
+                raise UploadError(f"{part}: is not what was written")
+        try:
+            system.mv(part, target)
+        except FileExistsError:  # a file system that does not replace
+            system.rm(target)
+            system.mv(part, target)
+    except OSError as error:
+        raise UploadError(f"{target}: cannot be written ({shown(str(error))})") from error

@@ -21,7 +21,7 @@ from roamcast.middleware.delivery_log import ACK, HANDOFF, HOST, MEMBER, ORDER, 
 from roamcast.middleware.effects import Effect, Notice
 from roamcast.middleware.settings import DAY, SECOND
 from roamcast.mss_station.clock import Clock
-from roamcast.mss_station.log.files import FOLDER, remove_old, resume, segment_path
+from roamcast.mss_station.log.files import FOLDER, Resumed, remove_old, resume, segment_path
 from roamcast.mss_station.schema import LogHead
 from roamcast.mss_station.signing import Signer
 from roamcast.mss_station.store import STORE_NAME, DropTail, PutTail, TailWrite
@@ -29,9 +29,10 @@ from roamcast.mss_station.store.failures import damaged
 from roamcast.mss_station.tally import Tally
 from roamcast.transport.errors import DecodeError
 from roamcast.transport.segment_blocks import STATION, SegmentHeader, key_id
+from roamcast.transport.segment_rows import Packed, pack
 from roamcast.transport.segment_writer import SegmentEncoder
 from roamcast.transport.station_files import StationCard
-from roamcast.transport.tail_codec import Event, decode_tail, encode_tail
+from roamcast.transport.tail_codec import decode_tail, encode_tail
 
 BLOCK_EVENTS: Final = 1_024
 BLOCK_AGE: Final = SECOND
@@ -75,20 +76,24 @@ class DeliveryLog:
         """The name of a host number; None: not known."""
         self.keep: Callable[[], int] = lambda: KEEP
         """How long closed segments stay, microseconds."""
+        self.is_safe: Callable[[int], bool] = lambda seq: True
+        """Whether a segment that is older may go; one that an upload waits for may not."""
         self._prune_at = 0
         self._now, self._wall = clock.now, clock.wall
         self._tally = tally
         self._named: set[int] = set()
         self._file: int | None = None
-        self._waiting: list[Event] = []
+        self._waiting: list[Packed] = []
         """Events that no block holds."""
         self._kept = 0
         """So many of them are in the store's tail."""
-        self._before = (0, 0)
-        """Waiting events and tail id before the open tick."""
+        self._before = 0
+        """Waiting events before the open tick."""
         self._tail_id = tail[-1].id if tail else 0
         self._drop = 0
         """Tail up to this id can go: synced blocks hold it."""
+        self._moved = False
+        """What waits goes into another segment than the tail says: the tail comes first."""
         self._oldest = 0
         """When the first of the waiting events came."""
         self._retry_at = 0
@@ -96,30 +101,37 @@ class DeliveryLog:
         """Why no blocks are written."""
         self.head: tuple[int, bytes] | None = None
         """Number and chain end of the last segment that was closed in this life."""
+        (directory / FOLDER).mkdir(mode=0o700, exist_ok=True)
         own = heads.get(card.slot)
         self.is_new = self._start(tail, own.seq if own is not None and own.generation == card.generation else 0)
         """Nothing was ever logged here."""
 
     def _start(self, tail: Sequence[PutTail], anchored: int) -> bool:
         kept = [self._read(each.events) for each in tail]
-        (self._directory / FOLDER).mkdir(mode=0o700, exist_ok=True)
         found = resume(self._directory, max([anchored, *(segment - 1 for segment, _, _ in kept)]))
+        written = found.encoder.events if found.encoder is not None else 0
+        reach = next((first for segment, first, _ in kept if segment == found.seq), 0)
+        self._waiting = [
+            event
+            for segment, first, events in kept
+            if segment >= found.seq
+            for event in events[max(0, written - first) if segment == found.seq else 0 :]
+        ]
+        if reach > written:
+            note = f"segment {found.seq}: events {written} to {reach - 1} are not here any more"
+            prev = b"" if found.encoder is None else found.encoder.end
+            found, written, self._moved = Resumed(found.seq + 1, prev, None, note, 0), 0, True
         self._seq, self._prev, self._note = found.seq, found.prev, found.note
         self._encoder = found.encoder
         self._reached = self._wall() if found.reached is None else found.reached
         """When the last segment was closed, UTC microseconds."""
-        written = found.encoder.events if found.encoder is not None else 0
-        for segment, first, events in kept:
-            behind = events if segment >= found.seq else []
-            skipped = max(0, written - first) if segment == found.seq else 0
-            self._waiting += [(event, wall, values) for event, wall, values in behind[skipped:]]
-        self._kept = len(self._waiting)
-        self._drop = self._tail_id if not self._waiting else 0
+        self._kept = 0 if self._moved else len(self._waiting)
+        self._drop = self._tail_id if self._moved or not self._waiting else 0
         if found.note:
             self._tally.notice(Notice("alarm", "log_incomplete", {"text": found.note}))
         return found.seq == 1 and found.encoder is None and not tail
 
-    def _read(self, data: bytes) -> tuple[int, int, list[Event]]:
+    def _read(self, data: bytes) -> tuple[int, int, list[Packed]]:
         try:
             return decode_tail(data)
         except DecodeError as error:
@@ -129,41 +141,43 @@ class DeliveryLog:
 
     def take(self, effects: Sequence[Effect], commits: bool) -> list[TailWrite]:
         """Take the events of a tick. commits: it has a transaction; returns what belongs into that."""
-        wall = self._wall()
-        self._before = len(self._waiting), self._tail_id
-        for effect in effects:
-            if type(effect) is Logged:
-                self._add(effect, wall)
-        if not commits:
+        waiting = self._waiting
+        self._before = len(waiting)
+        logged = [effect for effect in effects if type(effect) is Logged]
+        if logged:
+            wall, named = self._wall(), self._named
+            written = self._written
+            if not waiting:
+                self._oldest = self._now()
+            for effect in logged:
+                event, values = effect.event, effect.values
+                column = HOST_COLUMN.get(event)
+                if column is not None and (host := values[column]) not in named:
+                    named.add(host)
+                    name = self.name_of(host)
+                    if name is not None:
+                        waiting.append(pack(HOST, written + len(waiting), wall, (host, name)))
+                waiting.append(pack(event, written + len(waiting), wall, values))
+        if not commits or (self._kept == len(waiting) and not self._drop):
             return []
-        writes: list[TailWrite] = [DropTail(self._drop)] if self._drop else []
-        if self._kept < len(self._waiting):
-            self._tail_id += 1
-            first = (self._encoder.events if self._encoder is not None else 0) + self._kept
-            writes.append(PutTail(self._tail_id, encode_tail(self._seq, first, self._waiting[self._kept :])))
-        return writes
-
-    def _add(self, effect: Logged, wall: int) -> None:
-        column = HOST_COLUMN.get(effect.event)
-        if column is not None and (host := effect.values[column]) not in self._named:
-            self._named.add(host)
-            name = self.name_of(host)
-            if name is not None:
-                self._waiting.append((HOST, wall, (host, name)))
-        if not self._waiting:
-            self._oldest = self._now()
-        self._waiting.append((effect.event, wall, effect.values))
+        tail = PutTail(self._tail_id + 1, encode_tail(self._seq, self._written + self._kept, waiting[self._kept :]))
+        return [DropTail(self._drop), tail] if self._drop else [tail]
 
     def closed(self, committed: bool, commits: bool) -> None:
         """The tick was committed, had nothing to commit, or was rolled back."""
         if not committed:
-            count, self._tail_id = self._before
-            del self._waiting[count:]
+            del self._waiting[self._before :]
             self._named.clear()
         elif commits:
-            self.is_new = False
-            self._kept = len(self._waiting)
-            self._drop = 0
+            self.is_new = self._moved = False
+            if self._kept < len(self._waiting) or self._drop:
+                self._tail_id += 1
+            self._kept, self._drop = len(self._waiting), 0
+
+    @property
+    def _written(self) -> int:
+        """Events in the open segment."""
+        return self._encoder.events if self._encoder is not None else 0
 
     # ---- blocks ----
 
@@ -172,17 +186,23 @@ class DeliveryLog:
         now = self._now()
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_INTERVAL
-            remove_old(self._directory, self._seq, self._wall() - self.keep())
-        if self.problem is not None and now < self._retry_at:
+            self._prune()
+        if self._moved or (self.problem is not None and now < self._retry_at):
             return
         if len(self._waiting) >= BLOCK_EVENTS or (self._waiting and now >= self._oldest + BLOCK_AGE):
             self._try(self._write)
         if not self._waiting and self._is_over():
             self._try(self._close_segment)
 
+    def _prune(self) -> None:
+        lost = remove_old(self._directory, self._seq, self._wall() - self.keep(), self.is_safe)
+        if lost:
+            text = f"{lost} segments were removed although they are not uploaded: less than a tenth of the disk is free"
+            self._tally.notice(Notice("alarm", "log_removed_early", {"text": text}))
+
     def next_deadline(self) -> int | None:
         """When `look` has something to do; None: nothing waits."""
-        if not self._waiting:
+        if not self._waiting or self._moved:
             return None
         return self._retry_at if self.problem is not None else self._oldest + BLOCK_AGE
 
@@ -214,10 +234,7 @@ class DeliveryLog:
     def _write(self) -> None:
         """Append the waiting events as a block, and sync. Raises OSError."""
         encoder = self._encoder or self._open_segment()
-        groups: dict[str, list[tuple[Any, ...]]] = {}
-        for number, (event, wall, values) in enumerate(self._waiting, encoder.events):
-            groups.setdefault(event, []).append((number, wall, *values))
-        self._append(encoder, encoder.data(groups))
+        self._append(encoder, encoder.data(self._waiting))
         self._waiting.clear()
         self._kept = 0
         self._drop = self._tail_id

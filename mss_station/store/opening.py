@@ -28,8 +28,11 @@ from roamcast.mss_station.store.failures import OTHER_WAY, damaged
 STORE_NAME: Final = "station.db"
 APPLICATION_ID: Final = 0x526F616D
 """ASCII "Roam"; in the file's header, where `file` and other tools find it."""
-SCHEMA_VERSION: Final = 2
-OLDER: Final = {1: "CREATE TABLE log_tail (id INTEGER PRIMARY KEY, events BLOB NOT NULL)"}
+SCHEMA_VERSION: Final = 3
+OLDER: Final = {
+    1: "CREATE TABLE log_tail (id INTEGER PRIMARY KEY, events BLOB NOT NULL)",
+    2: "DELETE FROM log_tail",  # packed otherwise; no release has written it
+}
 """Format -> the statement that makes the next one of it."""
 
 BUSY_TIMEOUT_MS: Final = 250

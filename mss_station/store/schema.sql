@@ -223,8 +223,8 @@ CREATE TABLE lan_history (
     PRIMARY KEY (key, time, count, node, boot)
 ) WITHOUT ROWID;
 
--- Events of the delivery log that no synced block of a segment may hold yet (new in format 2).
+-- Events of the delivery log that no synced block of a segment may hold yet (new in format 2, packed in format 3).
 CREATE TABLE log_tail (
     id INTEGER PRIMARY KEY,
-    events BLOB NOT NULL                -- CBOR, as mss_station/log puts it
+    events BLOB NOT NULL                -- as transport/tail_codec.py packs them
 );

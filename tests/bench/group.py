@@ -103,6 +103,11 @@ class StationGroup:
         """Ids of the stations."""
         return [station.id for station in self._cluster.stations]
 
+    @property
+    def directory(self) -> Path:
+        """That of the first station."""
+        return self._cluster.stations[0].directory
+
     def fleet(self) -> Child:
         """The light hosts, not attached yet."""
         cards = [read_station(station.directory).card for station in self._cluster.stations]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from demo.cluster import must, run_command
-from harness import Bench
+from harness import Bench, until
 
 from roamcast.analytics.engine_local import audit_directory
 from roamcast.analytics.verdict import CLEAN
@@ -59,8 +59,16 @@ def test_a_log_that_is_not_there_is_never_innocence(make_bench: Callable[..., Be
 
 def test_status_says_how_the_log_stands(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(stations=1)
+    station, to = bench.station("s1"), bench.home / "uploads"
+    with (station.directory / "station.toml").open("a") as file:
+        file.write(f'\n[log]\nupload = "{to}"\n')
     bench.hosts({"a": "s1"})
     bench.send("a", 3)
     bench.settle()
-    told = json.loads(must("mss-station", "status", bench.station("s1").directory, "--json"))["log"]
-    assert (told["segment"], told["problem"]) == (1, None)
+    told = until(lambda: (log := station.status()["log"])["upload"]["last"] and log, "an upload")
+    assert (told["segment"], told["problem"], told["upload"]["problem"]) == (1, None, None)
+    assert "last upload 20" in must("mss-station", "status", station.directory)
+    assert [path.name for path in to.glob("*/s1-*/*")] == ["keys.json"]
+    begin = time.monotonic()
+    station.stop()
+    assert time.monotonic() - begin < 5

@@ -15,6 +15,7 @@ from roamcast.transport.errors import KeyFileError
 pytest.importorskip("cryptography", reason="stations need the extra [station]")
 
 from roamcast.transport.station_files import (
+    LogUpload,
     StationConfig,
     create_station,
     read_signing_key,
@@ -133,9 +134,11 @@ def test_what_the_operator_may_add_to_station_toml(tmp_path: Path) -> None:
     with (tmp_path / "station.toml").open("a") as file:
         file.write('bind-hosts = "tcp://0.0.0.0:1"\nbind-stations = "tcp://*:2"\n')
         file.write('durability = "process"\nspacing-us = 0\n\n[routes]\ndale = "tcp://127.0.0.1:7999"\n')
+        file.write('[log]\nupload = "s3://logs/all"\nupload-every = "30min"\n')
     routes = {"dale": "tcp://127.0.0.1:7999"}
+    upload = LogUpload("s3://logs/all", 1_800_000_000)
     assert read_station(tmp_path) == StationConfig(
-        config.card, config.keys, "tcp://0.0.0.0:1", "tcp://*:2", "process", 0, routes
+        config.card, config.keys, "tcp://0.0.0.0:1", "tcp://*:2", "process", 0, routes, upload
     )
 
 
@@ -149,6 +152,12 @@ def test_what_the_operator_may_add_to_station_toml(tmp_path: Path) -> None:
         ("slot = 3", 'slot = 3\nroutes = { dale = "10.0.0.4" }', "routes: dale must be of the form tcp://"),
         ("slot = 3", 'slot = 3\nroutes = { "a/b" = "tcp://a:1" }', "routes: 'a/b' must be the id of a station"),
         ("slot = 3", 'slot = 3\ndurability = "none"', "durability must be 'power' or 'process'"),
+        ("slot = 3", "slot = 3\nlog = 1", "log must be a table"),
+        ("slot = 3", 'slot = 3\nlog = { upload = "here" }', "log: upload must be the absolute path of a folder, or a"),
+        ("slot = 3", 'slot = 3\nlog = { upload-every = "1h" }', "log: upload must be"),
+        ("slot = 3", 'slot = 3\nlog = { upload = "/x", upload-every = 15 }', "upload-every must be a duration"),
+        ("slot = 3", 'slot = 3\nlog = { upload = "/x", upload-every = "2d" }', "must be a duration from 10s"),
+        ("slot = 3", 'slot = 3\nlog = { uplaod = "/x" }', "log: unknown key 'uplaod'; known are upload"),
         ("format = 1", "format = 9", "belongs to another release"),
     ],
 )

@@ -107,7 +107,7 @@ def test_another_programs_database(directory: Path, identity: StationIdentity) -
     assert "another program" in refused(directory, identity, StoreForeign)
 
 
-@pytest.mark.parametrize("version", [0, 3, -1])
+@pytest.mark.parametrize("version", [0, 4, -1])
 def test_unknown_version(directory: Path, identity: StationIdentity, version: int) -> None:
     edit(directory, f"PRAGMA user_version = {version}")
     text = refused(directory, identity, StoreVersion)
@@ -118,12 +118,12 @@ def test_newer_version_only_in_the_log_of_a_killed_process(directory: Path, iden
     crashed = directory / "crashed"
     crashed.mkdir()
     newer = sqlite3.connect(directory / STORE_NAME, isolation_level=None)
-    newer.execute("PRAGMA user_version = 3")
+    newer.execute("PRAGMA user_version = 4")
     for name in (STORE_NAME, STORE_NAME + "-wal"):
         shutil.copy(directory / name, crashed / name)
     newer.close()
     assert set(contents(crashed)) == {STORE_NAME, STORE_NAME + "-wal"}
-    assert "format 3" in refused(crashed, identity, StoreVersion)
+    assert "format 4" in refused(crashed, identity, StoreVersion)
 
 
 @pytest.mark.parametrize("change", [{"station_id": "south"}, {"slot": 2}, {"generation": 5}])

@@ -47,3 +47,13 @@ def test_a_store_of_the_format_before_is_raised_with_all_that_it_holds(
         with Store.open(directory, identity) as store:
             assert store.load() == before
             store.commit([PutTail(1, b"a"), DropTail(1)])
+
+
+def test_a_tail_of_format_2_is_packed_otherwise_and_goes(directory: Path, identity: StationIdentity) -> None:
+    with Store.open(directory, identity) as store:
+        store.commit([PutTail(1, b"a")])
+    connection = sqlite3.connect(directory / STORE_NAME)
+    connection.executescript("PRAGMA user_version = 2")
+    connection.close()
+    with Store.open(directory, identity) as store:
+        assert store.load_tail() == []

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from roamcast.middleware.settings import DAY, MIB, SECOND
-from roamcast.mss_station.units import DURATIONS, SIZES, read_number, show_number
+from roamcast.transport.units import DURATIONS, SIZES, read_number, show_number
 
 
 @pytest.mark.parametrize(
