@@ -22,8 +22,11 @@ from roamcast.analytics.tables import Tables
 ROWS_MAX = 2_000_000
 """Deliveries of a bucket: some 200 bytes each while it is judged. One host is never cut."""
 
+REPAIRING = "a clock does not extend what happened before: repairing it"
+"""Said then, by every engine."""
+
 Wanted = Callable[[Mapping[str, Any]], bool]
-"""Header of a segment (empty: it has none) -> whether the run needs its events."""
+"""Header of a segment (empty: it has none) -> whether the run needs its events. Can be pickled, and so can `Keys`."""
 
 Say = Callable[[str], None]
 """Hears of the progress, a line each time."""

@@ -21,7 +21,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables, verdict
-from roamcast.analytics.carried import Carried, load_before
+from roamcast.analytics.carried import Carried, Log, load_before
 from roamcast.analytics.engine import Engine, Report, Say, silent, sorted_findings
 from roamcast.analytics.engine_local import LocalEngine
 from roamcast.analytics.evidence import Segment, rows
@@ -51,16 +51,23 @@ def span(day: str) -> tuple[int, int]:
     return int(begin.timestamp()) * 1_000_000, int(end.timestamp()) * 1_000_000
 
 
-def wanted(header: Mapping[str, Any], carried: Carried, until: int) -> bool:
-    """Whether a night that ends at `until` reads the segment with this header."""
-    if not header:
-        return True
-    if int(header.get("opened") or 0) >= until:
-        return False
-    if header.get("writer") == "journal":
-        return True
-    log = (int(header.get("slot") or 0), int(header.get("generation") or 0))
-    return int(header.get("seq") or 0) >= carried.read_from.get(log, 0)
+@dataclass(frozen=True)
+class WantedOfNight:
+    """Whether a night that ends at `until`, us, reads the segment with a header; read_from: as in `Carried`."""
+
+    read_from: Mapping[Log, int]
+    until: int
+
+    def __call__(self, header: Mapping[str, Any]) -> bool:
+        """Tell it of one header."""
+        if not header:
+            return True
+        if int(header.get("opened") or 0) >= self.until:
+            return False
+        if header.get("writer") == "journal":
+            return True
+        log = (int(header.get("slot") or 0), int(header.get("generation") or 0))
+        return int(header.get("seq") or 0) >= self.read_from.get(log, 0)
 
 
 def clipped(segment: Segment, until: int) -> Segment:
@@ -99,10 +106,11 @@ def run_night(
     engine: Engine | None = None,
     say: Say = silent,
 ) -> Night:
-    """Judge one day. segments: at least those that are `wanted`; carried: the state of an earlier day."""
+    """Judge one day. segments: at least those that are wanted; carried: the state of an earlier day."""
     engine = engine or LocalEngine()
     since, until = span(day)
-    chosen = [clipped(s, until) for s in segments if wanted(s.header, carried, until)]
+    wanted = WantedOfNight(carried.read_from, until)
+    chosen = [clipped(s, until) for s in segments if wanted(s.header)]
     made, differences = ingest(chosen, carried.segments())
     options = Options(
         since,
@@ -151,7 +159,7 @@ def audit_night(
         EngineError: the engine cannot run.
     """
     carried, until = load_before(states, day), span(day)[1]
-    segments = engine.read(logs, lambda header: wanted(header, carried, until), keys, say)
+    segments = engine.read(logs, WantedOfNight(carried.read_from, until), keys, say)
     return run_night(segments, day, carried, engine=engine, say=say)
 
 

@@ -5,6 +5,7 @@ Source: docs/protocols/delivery-log.md, 'Segments'; BL-73. The format itself is 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ import numpy as np
 from roamcast.analytics.evidence import DAMAGED, Segment
 from roamcast.transport.errors import DecodeError
 from roamcast.transport.segment import CLOSED, UNSIGNED, SegmentHeader, read_header, read_segment
+
+BYTES_MAX = 1 << 30
+"""Of a file: what is larger is no segment."""
 
 Verify = Callable[[bytes, bytes, bytes], bool]
 """As in transport/segment.py: (key id, message, signature) -> whether that key has signed it."""
@@ -30,15 +34,23 @@ def files(directory: Path) -> list[Path]:
 def header_of(path: Path) -> Mapping[str, Any] | None:
     """The header of a file; None: it has none that can be read."""
     try:
-        return _mapping(read_header(path.read_bytes()))
-    except (DecodeError, OSError):
+        return header_in(_content(path))
+    except OSError:
+        return None
+
+
+def header_in(data: bytes) -> Mapping[str, Any] | None:
+    """The header of a file's bytes; None: it has none that can be read."""
+    try:
+        return _mapping(read_header(data))
+    except DecodeError:
         return None
 
 
 def read(path: Path, keys: Keys | None = None) -> Segment:
     """Read one file, whatever it is; what cannot be read has an empty header and is DAMAGED."""
     try:
-        return decode(path.read_bytes(), str(path), keys)
+        return decode(_content(path), str(path), keys)
     except OSError as error:
         return Segment({}, {}, DAMAGED, f"{path} ({error.strerror})")
 
@@ -46,6 +58,12 @@ def read(path: Path, keys: Keys | None = None) -> Segment:
 def read_all(paths: Iterable[Path], keys: Keys | None = None) -> list[Segment]:
     """Read many files."""
     return [read(path, keys) for path in paths]
+
+
+def _content(path: Path) -> bytes:
+    if path.stat().st_size > BYTES_MAX:
+        raise OSError(errno.EFBIG, "larger than a segment can be")
+    return path.read_bytes()
 
 
 def decode(data: bytes, path: str, keys: Keys | None = None) -> Segment:
