@@ -22,10 +22,14 @@ from roamcast.analytics.tables import Tables
 ROWS_MAX = 2_000_000
 """Deliveries of a bucket: some 200 bytes each while it is judged. One host is never cut."""
 
+REPAIRING = "a clock does not extend what happened before: repairing it"
+"""Said then, by every engine."""
+
 NOTHING, EVENTS, HEADER = 0, 1, 2
 Wanted = Callable[[Mapping[str, Any]], int]
 """Header of a segment (empty: it has none) -> what the run needs of it: NOTHING; EVENTS; or HEADER, with the status of
-the file, and that only of the first such segment of each log. More than is needed does no harm."""
+the file, and that only of the first such segment of each log. More than is needed does no harm. Can be pickled, and so
+can `Keys`."""
 
 Say = Callable[[str], None]
 """Hears of the progress, a line each time."""

@@ -6,6 +6,7 @@ find. Source: audit.md 3.2 to 3.4. Memory: the messages and orders (history.py) 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -162,6 +163,12 @@ class Case:
 
     # ---- clients ----
 
+    def of_clients_only(self) -> Case:
+        """The same, without the tables that `of_clients` does not look at: to be handed to other processes."""
+        made = copy.copy(self)
+        made.made = {name: self.made[name] for name in ("clients", "acks", "segments")}
+        return made
+
     def deliveries(self, begin: int, end: int) -> Deliveries:
         """What the sessions of clients begin to end - 1 gave."""
         made = self.sessions.expand(self.history, begin, end)
@@ -174,9 +181,9 @@ class Case:
         a, b = np.searchsorted(client, (begin, end))
         return self.made["acks"].slice(int(a), int(b - a))
 
-    def clients(self, begin: int, end: int) -> Iterator[tuple[Receiver, Deliveries]]:
-        """The receivers of a bucket, and what their stations claim."""
-        found = self.deliveries(begin, end)
+    def clients(self, begin: int, end: int, found: Deliveries | None = None) -> Iterator[tuple[Receiver, Deliveries]]:
+        """The receivers of a bucket, and what their stations claim. found: its deliveries, if they are there."""
+        found = self.deliveries(begin, end) if found is None else found
         yield from receivers.clients(self.history, self.journals, self.sent_place, found, begin, end)
 
     def repair_clock(self, buckets: list[tuple[int, int]]) -> list[dict[str, Any]]:
@@ -191,12 +198,12 @@ class Case:
         self.clock, findings = clock.repaired(self.history, self.history.hlc, all_clients)
         return findings
 
-    def of_clients(self, begin: int, end: int) -> Outcome:
-        """All checks of clients begin to end - 1."""
+    def of_clients(self, begin: int, end: int, found: Deliveries | None = None) -> Outcome:
+        """All checks of clients begin to end - 1. found: their deliveries, if they are there."""
         history, outcome = self.history, Outcome()
         scratch = np.full(history.count, -1, np.int64)
-        found, counted = [], []
-        everybody = list(self.clients(begin, end))
+        pairs, counted = [], []
+        everybody = list(self.clients(begin, end, found))
         judged = {receiver.client: self._by_journal(receiver.client, claims) for receiver, claims in everybody}
         for receiver, claims in everybody:
             client, name = receiver.client, self.names[receiver.client]
@@ -212,11 +219,11 @@ class Case:
             outcome.pending[client] = account.pending
             given = np.isin(account.pending, receiver.message)  # but not acknowledged yet
             owed = account.pending[:0] if client in self.unsure else account.pending[~given]
-            found.append(causal.inversions(history, self.clock, receiver, owed))
+            pairs.append(causal.inversions(history, self.clock, receiver, owed))
             counted.append(latency.of_client(history, client, claims, self.options.since))
             outcome.gaps.append(latency.handoffs(client, claims, self.options.since))
             outcome.deliveries += len(claims["place"])
-        outcome.findings += self._judged(outcome, found)
+        outcome.findings += self._judged(outcome, pairs)
         outcome.latencies.append(latency.table("client", counted))
         outcome.findings = [self._weighed(row) for row in outcome.findings]
         return outcome

@@ -23,7 +23,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables, verdict
 from roamcast.analytics.bounds import chosen
-from roamcast.analytics.carried import Carried, load_before
+from roamcast.analytics.carried import Carried, Log, load_before
 from roamcast.analytics.checks.completeness import Followed
 from roamcast.analytics.engine import EVENTS, HEADER, NOTHING, Engine, Report, Say, silent, sorted_findings
 from roamcast.analytics.engine_local import LocalEngine
@@ -58,17 +58,31 @@ def span(day: str) -> tuple[int, int]:
     return int(begin.timestamp()) * 1_000_000, int(end.timestamp()) * 1_000_000
 
 
-def wanted(header: Mapping[str, Any], carried: Carried, until: int) -> int:
-    """What a night that ends at `until` reads of the segment with this header: NOTHING, HEADER, EVENTS."""
-    if not header:
-        return EVENTS
-    later = int(header.get("opened") or 0) >= until
-    if header.get("writer") == "journal":  # a segment of it holds a day at most
-        return NOTHING if later or int(header.get("opened") or 0) + 2 * DAY < carried.cut else EVENTS
-    if later:
-        return HEADER
-    log = (int(header.get("slot") or 0), int(header.get("generation") or 0))
-    return EVENTS if int(header.get("seq") or 0) >= carried.read_from.get(log, 0) else NOTHING
+@dataclass(frozen=True)
+class WantedOfNight:
+    """What a night that ends at `until`, us, reads of a segment. read_from, cut: as in `Carried`."""
+
+    read_from: Mapping[Log, int]
+    cut: int
+    until: int
+
+    def __call__(self, header: Mapping[str, Any]) -> int:
+        """NOTHING, HEADER or EVENTS."""
+        if not header:
+            return EVENTS
+        opened = int(header.get("opened") or 0)
+        later = opened >= self.until
+        if header.get("writer") == "journal":  # a segment of it holds a day at most
+            return NOTHING if later or opened + 2 * DAY < self.cut else EVENTS
+        if later:
+            return HEADER
+        log = (int(header.get("slot") or 0), int(header.get("generation") or 0))
+        return EVENTS if int(header.get("seq") or 0) >= self.read_from.get(log, 0) else NOTHING
+
+
+def wanted(carried: Carried, until: int) -> WantedOfNight:
+    """What a night that ends at `until` reads, from the state of an earlier one."""
+    return WantedOfNight(carried.read_from, carried.cut, until)
 
 
 def goes_on(segments: Iterable[Segment], verified: bool) -> frozenset[Followed]:
@@ -116,10 +130,11 @@ def run_night(
     """
     engine = engine or LocalEngine()
     since, until = span(day)
-    given = [(segment, wanted(segment.header, carried, until)) for segment in segments]
-    chosen = [clipped(segment, until) for segment, what in given if what == EVENTS]
+    needs = wanted(carried, until)
+    given = [(segment, needs(segment.header)) for segment in segments]
+    read = [clipped(segment, until) for segment, what in given if what == EVENTS]
     followed = goes_on((segment for segment, what in given if what == HEADER), verified)
-    made, differences = ingest(chosen, carried.segments())
+    made, differences = ingest(read, carried.segments())
     options = Options(
         since,
         until,
@@ -138,7 +153,7 @@ def run_night(
     report.verdict = verdict.overall(report.findings)
     pending = {client: len(messages) for client, messages in report.outcome.pending.items()}
     report.hosts = verdict.per_host(made["clients"], report.findings, pending)
-    state = settled(chosen, report, carried, day, (hold, margin))
+    state = settled(read, report, carried, day, (hold, margin))
     state.reported = all_keys
     return Night(report, state)
 
@@ -212,7 +227,7 @@ def audit_night(
         EngineError: the engine cannot run.
     """
     carried, until = load_before(states, day), span(day)[1]
-    segments = engine.read(logs, lambda header: wanted(header, carried, until), keys, say)
+    segments = engine.read(logs, wanted(carried, until), keys, say)
     return run_night(segments, day, carried, verified=keys is not None, more=more, engine=engine, say=say)
 
 
