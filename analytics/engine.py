@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,6 +61,9 @@ class Engine(Protocol):
 
     def read(self, logs: str, wanted: Wanted, keys: Keys | None, say: Say) -> list[Segment]:
         """Read and verify all files below `logs` that are wanted; keys None: signatures are not looked at."""
+
+    def key_files(self, logs: str) -> Path | list[tuple[str, bytes]]:
+        """Where `keys.load` finds the keys beside the logs: a local folder, or their names and contents."""
 
     def judge(self, made: Tables, differences: pa.Table, orders: pa.Table, options: Options, say: Say) -> Report:
         """Run all checks over tables. differences: what ingest found. orders: all that were read, for holes."""

@@ -41,6 +41,10 @@ class LocalEngine:
         self._rows_max = rows_max
         self._deliveries = deliveries
 
+    def key_files(self, logs: str) -> Path:
+        """The folder."""
+        return Path(logs)
+
     def read(self, logs: str, wanted: Wanted, keys: Keys | None, say: Say = silent) -> list[Segment]:
         """Read and verify what is wanted below a directory."""
         directory = Path(logs)

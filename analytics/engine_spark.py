@@ -24,7 +24,7 @@ from roamcast.analytics.evidence import Segment
 from roamcast.analytics.judgement import Case, Options, Outcome
 from roamcast.analytics.reading import Keys
 from roamcast.analytics.spark.events import read_parts
-from roamcast.analytics.spark.files import LogFiles, log_files
+from roamcast.analytics.spark.files import LogFiles, key_files, log_files
 from roamcast.analytics.spark.session import failing, start
 from roamcast.analytics.spark.tasks import CASE, JUDGED, PARTS, JudgeBuckets, ReadFiles
 from roamcast.analytics.staging import Folder, Staging, local_path
@@ -100,6 +100,12 @@ class SparkEngine:
         self.close()
 
     # ---- reading ----
+
+    def key_files(self, logs: str) -> Path | list[tuple[str, bytes]]:
+        """The folder, or what it has of them on another file system."""
+        local = local_path(logs)
+        with failing(f"{logs}: reading failed"):
+            return Path(local) if local is not None else key_files(self.session, logs)
 
     def read(self, logs: str, wanted: Wanted, keys: Keys | None, say: Say = silent) -> list[Segment]:
         """Read and verify what is wanted below `logs`, on any file system that this Spark knows."""

@@ -59,7 +59,14 @@ def log_files(session: SparkSession, logs: str) -> LogFiles:
     return LogFiles(root, shown, [str(path) for path in reading.files(directory)], None)
 
 
-def _elsewhere(session: SparkSession, logs: str) -> LogFiles:
+def key_files(session: SparkSession, logs: str) -> list[tuple[str, bytes]]:
+    """Name and content of each keys.json below a folder that is not of this machine."""
+    found = _elsewhere(session, logs, keys=True)
+    assert found.content is not None
+    return [(name, found.content(name)) for name in found.names]
+
+
+def _elsewhere(session: SparkSession, logs: str, keys: bool = False) -> LogFiles:
     jvm: Any = session.sparkContext._jvm
     root = jvm.org.apache.hadoop.fs.Path(logs)
     system = root.getFileSystem(session._jsc.hadoopConfiguration())
@@ -69,7 +76,7 @@ def _elsewhere(session: SparkSession, logs: str) -> LogFiles:
     each = system.listFiles(root, True)
     while each.hasNext():
         path = each.next().getPath()
-        if not path.getName().startswith("."):
+        if not path.getName().startswith(".") and (path.getName() == reading.KEYS_NAME) == keys:
             names.append(str(path.toString()))
 
     def content(name: str) -> bytes:
