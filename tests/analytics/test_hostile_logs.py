@@ -17,7 +17,8 @@ from roamcast.analytics.evidence import Segment
 from roamcast.analytics.nights import run_night
 from roamcast.transport.limits import SLOT_MAX
 
-EXTREMES = [0, 1, -1, 127, 128, *(sign * (2**power + more) for power in (31, 32, 39, 40, 44, 62) for sign in (1, -1) for more in (0, -1)), 2**63 - 1, -(2**63)]  # fmt: skip
+POWERS = [sign * 2**power + more for power in (31, 32, 39, 40, 44, 62) for sign in (1, -1) for more in (0, -1)]
+EXTREMES = [0, 1, -1, 127, 128, 2**63 - 1, -(2**63), *POWERS]
 
 
 def spoil(segments: list[Segment], rng: random.Random) -> tuple[Any, ...]:
