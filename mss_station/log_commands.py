@@ -17,8 +17,12 @@ from roamcast.mss_station.log.heads import read_heads
 from roamcast.mss_station.log.public_keys import known_keys
 from roamcast.mss_station.log.upload import upload
 from roamcast.mss_station.log.verify import verify_log
+from roamcast.mss_station.store import STORE_NAME, read_tail
+from roamcast.mss_station.store.failures import damaged
 from roamcast.mss_station.tables import columns
+from roamcast.transport.errors import DecodeError
 from roamcast.transport.station_files import write_new
+from roamcast.transport.tail_codec import decode_tail
 
 FOUND: Final = 1
 """Exit code: something does not hold."""
@@ -79,11 +83,19 @@ def verify(options: argparse.Namespace) -> Told:
     record = directory.own_record()
     publics = [bytes.fromhex(each) for each in (record.signing if record is not None else (config.card.signing_key,))]
     head = read_heads(image.entries).get(config.card.slot)
-    found = list(verify_log(options.dir, config.card, publics, head, _say))
-    rows = [[one.seq, one.status, one.events, _time(one.opened), one.problem] for one in found]
-    table = "\n".join(columns(["segment", "status", "events", "opened", "problem"], rows)).rstrip() or "no segments"
+    found = list(verify_log(options.dir, config.card, publics, head, _reach(options.dir), _say))
+    rows = [[one.seq, one.status, one.events, _time(one.opened), one.problem or one.note] for one in found]
+    table = "\n".join(columns(["segment", "status", "events", "opened", "remark"], rows)).rstrip() or "no segments"
     text = json.dumps([asdict(one) for one in found], indent=1) if options.json else table
     return Told(text, FOUND if any(one.problem for one in found) else 0)
+
+
+def _reach(path: Path) -> tuple[int, int]:
+    """How far the log must reach at least: segment, and events in it. Raises StoreError."""
+    try:
+        return max((decode_tail(each.events)[:2] for each in read_tail(path)[:1]), default=(0, 0))
+    except DecodeError as error:
+        raise damaged(path / STORE_NAME, f"the tail of the delivery log: {error.reason}") from None
 
 
 def send(options: argparse.Namespace) -> str:

@@ -10,7 +10,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from roamcast.mss_station import went_back
 from roamcast.mss_station.access import Access
 from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.control import ControlServer
-from roamcast.mss_station.errors import StoreWentBack
+from roamcast.mss_station.errors import StoreError, StoreWentBack
 from roamcast.mss_station.follower import Follower
 from roamcast.mss_station.group_port import GroupPort
 from roamcast.mss_station.guard import StoreGuard
@@ -180,7 +180,7 @@ class Station:
         self._invitations = Invitations(opened.image.invitations)
         self._starts = count_start(opened, self._config.card.slot)
         self._log = make_log(self._path, self._config.card, self._signer, opened, self._clock, self._tally)
-        stack.callback(self._log.close)
+        stack.callback(self._end_log)
         server = self._make_server(opened.image)
         self._log.name_of = lambda number: server.core.ledger.names.get(number)
         self._log.keep = lambda: int(group_value(self._directory, "logs-keep"))
@@ -200,6 +200,13 @@ class Station:
         stack.callback(uploader.stop)
         uploader.start()
         return uploader
+
+    def _end_log(self) -> None:
+        """The log is closed, and the store holds how far it has come."""
+        self._log.close()
+        if writes := self._log.take((), True):
+            with suppress(StoreError):
+                self._store.commit(writes)
 
     def _make_server(self, image: DurableState) -> Server:
         return Server(

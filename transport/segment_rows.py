@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from roamcast.middleware.delivery_log import EVENTS, INTS, TEXT
 from roamcast.middleware.errors import InvariantError, ensure
-from roamcast.transport.segment_blocks import CODES, LENGTH, LENGTH_CODE, SEQ, columns_of, key_order
+from roamcast.transport.segment_blocks import CODES, LENGTH, LENGTH_CODE, columns_of, key_order
 
 Rows = Mapping[str, Sequence[tuple[Any, ...]]]
 """Event -> its rows (seq, wall, *columns); a list column holds integers, pairs one behind the other."""
@@ -103,18 +103,14 @@ def parts(packed: Packed) -> list[bytes]:
     return made
 
 
-def number_of(packed: Packed) -> int:
-    """Its number in the segment."""
-    number: int = _SEQ.unpack_from(packed[1])[0]
-    return number
+def numbered(packed: Packed, seq: int) -> Packed:
+    """The same event with another number in the segment."""
+    layout, row, beside = packed
+    return layout, little("q", (seq,)) + row[8:], beside
 
 
-_SEQ: Final = struct.Struct("<q")
-
-
-def columns(events: Sequence[Packed], first: int | None = None) -> dict[str, dict[str, Any]]:
-    """As a data block holds them. first: number of the first one, if it is another than was packed."""
-    shift = 0 if first is None or not events else first - number_of(events[0])
+def columns(events: Sequence[Packed]) -> dict[str, dict[str, Any]]:
+    """As a data block holds them."""
     kinds: dict[str, list[Packed]] = {}
     for each in events:
         event = each[0].event
@@ -122,10 +118,10 @@ def columns(events: Sequence[Packed], first: int | None = None) -> dict[str, dic
             kinds[event].append(each)
         else:
             kinds[event] = [each]
-    return {event: _columns(LAYOUTS[event], kinds[event], shift) for event in LAYOUTS if event in kinds}
+    return {event: _columns(LAYOUTS[event], kinds[event]) for event in LAYOUTS if event in kinds}
 
 
-def _columns(layout: Layout, events: Sequence[Packed], shift: int) -> dict[str, Any]:
+def _columns(layout: Layout, events: Sequence[Packed]) -> dict[str, Any]:
     cells = array("q", b"".join([row for _, row, _ in events]))
     width = layout.size // 8
     beside: dict[str, Any] = {}
@@ -140,8 +136,6 @@ def _columns(layout: Layout, events: Sequence[Packed], shift: int) -> dict[str, 
         column = beside[key] if at < 0 else cells[at::width].tobytes()
         if key.endswith(LENGTH):
             column = little(LENGTH_CODE, numbers(column))
-        elif key == SEQ and shift:
-            column = little("q", [seq + shift for seq in numbers(column)])
         made[key] = column
     return made
 

@@ -92,7 +92,7 @@ class SegmentEncoder:
         while waiting:
             part = waiting.pop()
             rows = len(part)
-            body = dumps(columns(part, count)) if rows <= BLOCK_EVENTS_MAX // 4 else b""
+            body = dumps(columns(part)) if rows <= BLOCK_EVENTS_MAX // 4 else b""
             if not body or (len(body) > RAW_BYTES_WANTED and rows > 1):
                 waiting += [part[rows // 2 :], part[: rows // 2]]
                 continue

@@ -22,7 +22,7 @@ from roamcast.mss_station.log.upload import NOT_CLOSED, shown, upload
 from roamcast.mss_station.tally import Tally
 from roamcast.transport.station_files import LogUpload
 
-FIRST_S: Final = 2.0
+FIRST_S: Final = 1.0
 """After the start."""
 RETRY_S: Final = 60.0
 """At most, after one that failed."""

@@ -29,7 +29,7 @@ from roamcast.mss_station.store.failures import damaged
 from roamcast.mss_station.tally import Tally
 from roamcast.transport.errors import DecodeError
 from roamcast.transport.segment_blocks import STATION, SegmentHeader, key_id
-from roamcast.transport.segment_rows import Packed, pack
+from roamcast.transport.segment_rows import Packed, numbered, pack
 from roamcast.transport.segment_writer import SegmentEncoder
 from roamcast.transport.station_files import StationCard
 from roamcast.transport.tail_codec import decode_tail, encode_tail
@@ -89,6 +89,8 @@ class DeliveryLog:
         """So many of them are in the store's tail."""
         self._before = 0
         """Waiting events before the open tick."""
+        self._in_tick = False
+        """Whether it is not known yet what becomes of the last tick."""
         self._tail_id = tail[-1].id if tail else 0
         self._drop = 0
         """Tail up to this id can go: synced blocks hold it."""
@@ -111,7 +113,7 @@ class DeliveryLog:
         found = resume(self._directory, max([anchored, *(segment - 1 for segment, _, _ in kept)]))
         written = found.encoder.events if found.encoder is not None else 0
         reach = next((first for segment, first, _ in kept if segment == found.seq), 0)
-        self._waiting = [
+        waiting = [
             event
             for segment, first, events in kept
             if segment >= found.seq
@@ -120,11 +122,12 @@ class DeliveryLog:
         if reach > written:
             note = f"segment {found.seq}: events {written} to {reach - 1} are not here any more"
             prev = b"" if found.encoder is None else found.encoder.end
-            found, written, self._moved = Resumed(found.seq + 1, prev, None, note, 0), 0, True
+            found, written, self._moved = Resumed(found.seq + 1, prev, None, note, 0), 0, bool(waiting)
         self._seq, self._prev, self._note = found.seq, found.prev, found.note
         self._encoder = found.encoder
         self._reached = self._wall() if found.reached is None else found.reached
         """When the last segment was closed, UTC microseconds."""
+        self._waiting = [numbered(event, number) for number, event in enumerate(waiting, written)]
         self._kept = 0 if self._moved else len(self._waiting)
         self._drop = self._tail_id if self._moved or not self._waiting else 0
         if found.note:
@@ -142,7 +145,7 @@ class DeliveryLog:
     def take(self, effects: Sequence[Effect], commits: bool) -> list[TailWrite]:
         """Take the events of a tick. commits: it has a transaction; returns what belongs into that."""
         waiting = self._waiting
-        self._before = len(waiting)
+        self._before, self._in_tick = len(waiting), True
         logged = [effect for effect in effects if type(effect) is Logged]
         if logged:
             wall, named = self._wall(), self._named
@@ -165,6 +168,7 @@ class DeliveryLog:
 
     def closed(self, committed: bool, commits: bool) -> None:
         """The tick was committed, had nothing to commit, or was rolled back."""
+        self._in_tick = False
         if not committed:
             del self._waiting[self._before :]
             self._named.clear()
@@ -233,6 +237,10 @@ class DeliveryLog:
 
     def _write(self) -> None:
         """Append the waiting events as a block, and sync. Raises OSError."""
+        if self._was_changed():
+            self._leave_segment()
+        if self._moved:
+            return
         encoder = self._encoder or self._open_segment()
         self._append(encoder, encoder.data(self._waiting))
         self._waiting.clear()
@@ -250,9 +258,38 @@ class DeliveryLog:
                 raise OSError(28, os.strerror(28))
             os.fsync(self._file)
         except OSError:
-            os.ftruncate(self._file, size)
+            if os.fstat(self._file).st_size > size:
+                os.ftruncate(self._file, size)
             raise
         encoder.accept(data)
+
+    def _was_changed(self) -> bool:
+        """Whether something else has cut or replaced the file that is written. What was added to it is cut off."""
+        encoder, path = self._encoder, segment_path(self._directory, self._seq)
+        if encoder is None:
+            return False
+        try:
+            there = path.stat()
+        except FileNotFoundError:
+            return True
+        mine = there if self._file is None else os.fstat(self._file)
+        if (there.st_ino, there.st_dev) != (mine.st_ino, mine.st_dev) or there.st_size < encoder.size:
+            return True
+        if there.st_size > encoder.size:
+            os.truncate(path, encoder.size)
+        return False
+
+    def _leave_segment(self) -> None:
+        """Another one begins; what waits is put into the tail under its number before."""
+        encoder = self._encoder
+        assert encoder is not None
+        note = f"segment {self._seq} was cut or replaced by something else while it was written: {encoder.size} bytes"
+        self._tally.notice(Notice("alarm", "log_incomplete", {"text": note}))
+        self._let_go()
+        self._seq, self._prev, self._encoder, self._note, self._reached = self._seq + 1, encoder.end, None, note, 0
+        self._waiting = [numbered(event, number) for number, event in enumerate(self._waiting)]
+        self._kept, self._moved, self._drop = 0, bool(self._waiting), self._tail_id
+        self._named.clear()
 
     def _open_segment(self) -> SegmentEncoder:
         path = segment_path(self._directory, self._seq)
@@ -264,6 +301,7 @@ class DeliveryLog:
         )  # fmt: skip
         encoder = SegmentEncoder(header)
         head = encoder.head()
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             self._append(encoder, head)
@@ -275,13 +313,15 @@ class DeliveryLog:
 
     def _close_segment(self) -> None:
         """End the segment; without one, begin one first. Raises OSError."""
+        if self._was_changed():
+            self._leave_segment()
         encoder, wall = self._encoder or self._open_segment(), self._wall()
         if encoder.header.key == key_id(self._signer.public):  # else it was renewed meanwhile: it stays open
             self._append(encoder, encoder.trailer(wall, self._signer.sign_segment))
             self.head = self._seq, encoder.end
         self._let_go()
         self._encoder, self._prev, self._reached = None, encoder.end, wall
-        self._seq += 1
+        self._seq, self._drop = self._seq + 1, self._tail_id
         self._named.clear()
 
     def _failed(self, error: OSError) -> None:
@@ -299,7 +339,9 @@ class DeliveryLog:
             self._try(self._close_segment)
 
     def close(self) -> None:
-        """The station ends."""
+        """The station ends. A tick that was not closed counts as rolled back: if it was not, the tail has it."""
+        if self._in_tick:
+            self.closed(False, True)
         self.cut()
         self._let_go()
 

@@ -288,6 +288,11 @@ def read_lan(directory: Path) -> LanImage:
     return _look(directory, load_lan)
 
 
+def read_tail(directory: Path) -> list[PutTail]:
+    """Events of the delivery log that no synced block may hold yet, and how far it had come then. As `read_lan`."""
+    return _look(directory, load_tail)
+
+
 def read_history(directory: Path, key: str) -> list[PutHistory]:
     """All that a station's store knows of the writes of one key, versions ascending. As `read_lan`."""
     return _look(directory, lambda connection: load_history(connection, key))

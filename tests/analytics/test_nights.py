@@ -226,6 +226,28 @@ def test_a_later_segment_that_does_not_continue_the_log_proves_nothing(what: str
     assert {row["kind"] for row in night.report.findings.to_pylist()} == {"log_ends_early", "evidence"}
 
 
+@pytest.mark.parametrize("gone", [1, 10, 1000])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_the_end_of_a_log_that_is_not_there_is_named(gone: int, goes_on: bool) -> None:
+    """BL-69: the last 1, 10, all segments (of one event each) of a station that was stopped, or went on next day."""
+    line = story().segments(size=1)
+    lost = [segment for segment in line if segment.station == 2][-gone:]
+    later = of_later_days(line)
+    kept = [segment for segment in line if not any(segment is each for each in lost)]
+    night = run_night([*kept, *(later if goes_on else [s for s in later if s.station == 1])], "2027-01-15", Carried())
+    named = {row["kind"] for row in night.report.findings.to_pylist() if row["station"] == 2}
+    assert night.report.verdict != "clean" and night.state.provisional
+    assert named >= ({"station_log_missing"} if gone == 1000 else {"log_ends_early", "head_missing"}), named
+    if goes_on:  # on the next day the hole has a number
+        both = [*kept, *later]
+        for segment in later:
+            segment.closed = span("2027-01-16")[1]
+        whole = run_night(both, "2027-01-16", night.state)
+        (row,) = [row for row in whole.report.findings.to_pylist() if row["kind"] == "segment_missing"]
+        numbers = [segment.header["seq"] for segment in lost]
+        assert (row["station"], row["place"], row["other_place"]) == (2, numbers[0], numbers[-1])
+
+
 def test_stations_that_were_stopped_for_days(tmp_path: Path) -> None:
     """Back on the fourth day, they prove that nothing is missing in between; before that it cannot be told."""
     line = story().segments()

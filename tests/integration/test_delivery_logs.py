@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -57,18 +59,35 @@ def test_a_log_that_is_not_there_is_never_innocence(make_bench: Callable[..., Be
     assert audit_directory(folder).verdict not in (CLEAN, "")
 
 
-def test_status_says_how_the_log_stands(make_bench: Callable[..., Bench]) -> None:
+def test_restarts_that_overlap_and_uploads(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(stations=1)
     station, to = bench.station("s1"), bench.home / "uploads"
     with (station.directory / "station.toml").open("a") as file:
         file.write(f'\n[log]\nupload = "{to}"\n')
     bench.hosts({"a": "s1"})
     bench.send("a", 3)
-    bench.settle()
     told = until(lambda: (log := station.status()["log"])["upload"]["last"] and log, "an upload")
     assert (told["segment"], told["problem"], told["upload"]["problem"]) == (1, None, None)
     assert "last upload 20" in must("mss-station", "status", station.directory)
     assert [path.name for path in to.glob("*/s1-*/*")] == ["keys.json"]
-    begin = time.monotonic()
+    for _ in range(2):  # BL-70: a new process comes while the old one still runs
+        old = station.process
+        assert old is not None
+        station.start()
+        bench.send("a", 2)
+        time.sleep(0.3)
+        assert station.running and old.poll() is None
+        begin = time.monotonic()
+        old.send_signal(signal.SIGTERM)
+        assert old.wait(20) == 0 and time.monotonic() - begin < 5
+        station.wait_ready()
+        until(lambda: station.status()["log"]["upload"]["last"], "an upload")
+    bench.settle()
     station.stop()
-    assert time.monotonic() - begin < 5
+    told = run_command("mss-station", "logs", "verify", station.directory, "--json")
+    assert told.returncode == 0, told.stdout
+    found = json.loads(told.stdout)
+    assert [one["seq"] for one in found] == list(range(1, len(found) + 1)) and len(found) > 1
+    assert {one["status"] for one in found} == {"closed"}
+    copied = {int(path.stem) for path in to.glob("*/s1-*/*.rclog")}
+    assert copied >= set(range(1, len(found)))  # what was closed last goes with the next start

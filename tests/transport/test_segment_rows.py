@@ -13,7 +13,7 @@ from roamcast.middleware.delivery_log import EVENTS, INT, INTS, LOST, TEXT
 from roamcast.middleware.errors import InvariantError
 from roamcast.transport.errors import DecodeError
 from roamcast.transport.segment import SegmentEncoder, SegmentHeader, read_segment
-from roamcast.transport.segment_rows import Event, Packed, pack
+from roamcast.transport.segment_rows import Event, Packed, numbered, pack
 from roamcast.transport.tail_codec import decode_tail, encode_tail
 
 HEADER = SegmentHeader(writer="station", group="g", id="s", seq=1, prev=b"", opened=1, slot=1, generation=1)
@@ -74,7 +74,7 @@ def test_what_goes_in_comes_out(seed: int) -> None:
         assert (segment, number, found) == (7, first, packed(events, first))
         encoder = SegmentEncoder(HEADER)
         encoder.accept(encoder.head())
-        as_columns(events, encoder.data(found))  # from 0 on, whatever numbers they were packed with
+        as_columns(events, encoder.data([numbered(each, number) for number, each in enumerate(found)]))
 
 
 def test_bytes_that_nobody_wrote(seed: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ from roamcast.mss_station.stopped import stopped_station
 from roamcast.mss_station.store import read_lan
 from roamcast.mss_station.tally import Tally
 from roamcast.transport.station_files import read_signing_key, read_station
+
+HERE = str(Path(__file__).resolve().parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)
 
 
 @pytest.fixture

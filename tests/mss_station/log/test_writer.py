@@ -5,90 +5,22 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from log_life import MIDNIGHT, WALL, Life, verify
 
-from roamcast.middleware.delivery_log import ACK, CLOSED, Logged
+from roamcast.middleware.delivery_log import ACK, Logged
 from roamcast.middleware.settings import DAY, SECOND
 from roamcast.mss_station.log import writer as writing
 from roamcast.mss_station.log.files import segment_path, segments
-from roamcast.mss_station.log.writer import BLOCK_EVENTS, DeliveryLog
+from roamcast.mss_station.log.writer import BLOCK_EVENTS
 from roamcast.mss_station.schema import LogHead
-from roamcast.mss_station.signing import Signer
-from roamcast.mss_station.store import DropTail, PutTail, TailWrite
-from roamcast.mss_station.tally import Tally
-from roamcast.transport.segment import key_id, read_segment
-from roamcast.transport.station_files import StationCard
-
-SECRET = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-CARD = StationCard("north", 3, "g", 77, "tcp://n:1", "tcp://n:2", "k" * 40, "00" * 32)
-WALL = 1_800_000_000_000_000
-MIDNIGHT = DAY - WALL % DAY
+from roamcast.transport.segment import read_segment
 
 
 class Died(BaseException):
     """The process is gone."""
-
-
-class Life:
-    """Lives of one station's log: its clock, and the tail as the store would hold it."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.time = 0
-        self.tail: list[PutTail] = []
-        self.heads: dict[int, LogHead] = {}
-        self.tally = Tally()
-        self.start()
-
-    def now(self) -> int:
-        return self.time
-
-    def wall(self) -> int:
-        return WALL + self.time
-
-    def start(self) -> None:
-        clock: Any = self
-        self.log = DeliveryLog(self.directory, CARD, Signer(SECRET, "g"), self.tail, self.heads, clock, self.tally)
-        self.log.keep = lambda: 40 * 366 * DAY  # files have the time of this machine
-
-    def tick(self, *numbers: int, commits: bool = True, committed: bool = True) -> None:
-        """A tick that tells these numbers."""
-        writes = self.log.take([Logged(CLOSED, (number, 0, 0)) for number in numbers], commits)
-        if committed:
-            self._commit(writes)
-        self.log.closed(committed, commits)
-
-    def _commit(self, writes: list[TailWrite]) -> None:
-        for write in writes:
-            match write:
-                case DropTail(upto):
-                    self.tail = [each for each in self.tail if each.id > upto]
-                case PutTail():
-                    assert all(each.id < write.id for each in self.tail)
-                    self.tail.append(write)
-
-    def logged(self) -> list[int]:
-        """What stands in all files, which must hold, follow each other and be numbered without a hole."""
-        found: list[int] = []
-        prev = b""
-        for seq in segments(self.directory):
-            segment = read_segment(segment_path(self.directory, seq).read_bytes(), verify)
-            assert segment.status in ("closed", "open"), (segment.status, segment.reason)
-            assert (segment.header.seq, segment.header.prev) == (seq, prev)
-            columns = segment.columns(CLOSED)
-            assert list(columns.get("seq", ())) == list(range(segment.events))
-            found += list(columns.get("slot", ()))
-            prev = segment.end
-        return found
-
-
-def verify(key: bytes, message: bytes, signature: bytes) -> bool:
-    public = SECRET.public_key().public_bytes_raw()
-    Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
-    return key == key_id(public)
 
 
 @pytest.fixture
