@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables, verdict
+from roamcast.analytics.checks import latency
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.judgement import Case, Options, Outcome
 from roamcast.analytics.reading import Keys
@@ -81,7 +82,7 @@ def assembled(made: Tables, differences: pa.Table, case: Case, outcome: Outcome)
         verdict.overall(findings),
         verdict.per_host(made["clients"], findings, pending),
         findings,
-        pa.concat_tables([*outcome.latencies, tables.empty(tables.LATENCIES)]),
+        latency.added_up(outcome.latencies),
         _gaps(outcome),
         made,
         case,
@@ -98,6 +99,7 @@ def sorted_findings(findings: pa.Table) -> pa.Table:
 def _gaps(outcome: Outcome) -> pa.Table:
     if not outcome.gaps:
         return tables.empty(tables.GAPS)
-    return tables.table(
+    made = tables.table(
         tables.GAPS, {name: np.concatenate([gap[name] for gap in outcome.gaps]) for name in tables.GAPS.names}
     )
+    return made.sort_by([("client", "ascending"), ("e", "ascending")])

@@ -128,6 +128,7 @@ def _orders(stations: Sequence[Segment]) -> tuple[dict[str, Any], Ints]:
     station = np.array([s.station for s in stations], np.int64)[origin_of(stations, "order")]
     position, slot, n, wall = (joined(stations, "order", name) for name in ("position", "slot", "n", "wall"))
     seq = np.array([int(s.header.get("seq") or 0) for s in stations], np.int64)[origin_of(stations, "order")]
+    off = joined(stations, "order", "seq")
     key = message_key(slot, n)
     by = np.lexsort((key, wall, position, station))
     first = starts_of(station[by], position[by])
@@ -143,7 +144,7 @@ def _orders(stations: Sequence[Segment]) -> tuple[dict[str, Any], Ints]:
         }
         for i, j in zip(kept[group[other]].tolist(), by[other].tolist(), strict=True)
     ]  # fmt: skip
-    columns = {"station": station, "position": position, "slot": slot, "n": n, "wall": wall, "seg": seq}
+    columns = {"station": station, "position": position, "slot": slot, "n": n, "wall": wall, "seg": seq, "off": off}
     table = tables.table(tables.ORDERS, {name: values[kept] for name, values in columns.items()})
     return {"table": table, "conflicts": conflicts}, station
 

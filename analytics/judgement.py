@@ -202,7 +202,7 @@ class Case:
         """All checks of clients begin to end - 1. found: their deliveries, if they are there."""
         history, outcome = self.history, Outcome()
         scratch = np.full(history.count, -1, np.int64)
-        pairs, counted = [], []
+        pairs = []
         everybody = list(self.clients(begin, end, found))
         judged = {receiver.client: self._by_journal(receiver.client, claims) for receiver, claims in everybody}
         for receiver, claims in everybody:
@@ -220,11 +220,11 @@ class Case:
             given = np.isin(account.pending, receiver.message)  # but not acknowledged yet
             owed = account.pending[:0] if client in self.unsure else account.pending[~given]
             pairs.append(causal.inversions(history, self.clock, receiver, owed))
-            counted.append(latency.of_client(history, client, claims, self.options.since))
             outcome.gaps.append(latency.handoffs(client, claims, self.options.since))
             outcome.deliveries += len(claims["place"])
         outcome.findings += self._judged(outcome, pairs)
-        outcome.latencies.append(latency.table("client", counted))
+        claimed = ((receiver.client, claims) for receiver, claims in everybody)
+        outcome.latencies.append(latency.of_clients(history, claimed, self.options.since))
         outcome.findings = [self._weighed(row) for row in outcome.findings]
         return outcome
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from roamcast.analytics.columns import found, place_of
+from roamcast.analytics.columns import found, place_of, place_text
 from roamcast.analytics.history import History
 from roamcast.analytics.receivers import Journals
 from roamcast.analytics.streams import Deliveries
@@ -96,7 +96,7 @@ def _not_given(
         x, behind = int(claimed["message"][i]), claimed["place"][i] > ends
         text = (
             f"station {claimed['station'][i]} counts {history.name(x)} as acknowledged by {base['host']} at "
-            f"{claimed['place'][i]}, but the journal does not have it"
+            f"{place_text(claimed['place'][i])}, but the journal does not have it"
         )
         row = base | {
             "kind": "claim_not_given", "station": claimed["station"][i], "slot": history.slot[x], "n": history.n[x],
@@ -167,8 +167,8 @@ def _taken(history: History, base: dict[str, Any], journals: Journals, client: i
         base | {
             "kind": "taken_differs", "station": history.slot[x], "slot": history.slot[x], "n": history.n[x],
             "place": history.place[x], "other_place": says, "wall": history.wall[x],
-            "witness": f"{base['host']} had been given place {says} when it sent {history.name(x)}; station "
-            f"{history.slot[x]} says {history.place[x]}",
+            "witness": f"{base['host']} had been given {place_text(says)} when it sent {history.name(x)}; station "
+            f"{history.slot[x]} says {place_text(history.place[x])}",
         }
         for x, says in zip(message[bad].tolist(), own[bad].tolist(), strict=True)
     ]  # fmt: skip
