@@ -38,6 +38,8 @@ class Carried:
     """Evidence was missing: the cut has not moved, and the day is to be run again when more has come."""
     held_since: str = ""
     """The first of the provisional days up to this one; empty: this one is not."""
+    cut: int = 0
+    """W, us: what was sent before is settled for everybody."""
     heads: dict[Log, tuple[int, str]] = field(default_factory=dict)
     """Last segment that was there and in order: (seq, chain end in hex)."""
     read_from: dict[Log, int] = field(default_factory=dict)
@@ -75,7 +77,7 @@ class Carried:
         """As JSON; equal states give equal text."""
         plain = {
             "schema": SCHEMA, "day": self.day, "provisional": self.provisional,
-            "held_since": self.held_since,
+            "held_since": self.held_since, "cut": self.cut,
             "heads": [[*log, *head] for log, head in sorted(self.heads.items())],
             "read_from": [[*log, seq] for log, seq in sorted(self.read_from.items())],
             "floor": sorted(self.floor.items()),
@@ -97,6 +99,7 @@ class Carried:
             plain["day"],
             plain["provisional"],
             plain["held_since"],
+            plain["cut"],
             {(slot, generation): (seq, end) for slot, generation, seq, end in plain["heads"]},
             {(slot, generation): seq for slot, generation, seq in plain["read_from"]},
             dict(plain["floor"]),

@@ -20,6 +20,16 @@ def place_of(e: Ints, c: Ints) -> Ints:
     return (e << PLACE_SHIFT) | (c + PLACE_ZERO)
 
 
+def place_text(place: int, station: int = 0) -> str:
+    """A place as people write it; station: it is a position in the order of that one, which is no host."""
+    if station:
+        return f"position {place}"
+    if place < 0:
+        return "an unknown place"
+    e, c = int(place) >> PLACE_SHIFT, (int(place) & ((1 << PLACE_SHIFT) - 1)) - PLACE_ZERO
+    return f"session {e}, position {c}" if e else "a place before its first session"
+
+
 def message_key(slot: Ints, n: Ints) -> Ints:
     """(slot, n) as one number that sorts the same; slots up to 2^19."""
     return (slot << N_BITS) | np.minimum(n, N_MAX)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables, verdict
+from roamcast.analytics.checks import latency
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.judgement import Case, Options, Outcome
 from roamcast.analytics.reading import Keys
@@ -22,10 +24,14 @@ from roamcast.analytics.tables import Tables
 ROWS_MAX = 2_000_000
 """Deliveries of a bucket: some 200 bytes each while it is judged. One host is never cut."""
 
+REPAIRING = "a clock does not extend what happened before: repairing it"
+"""Said then, by every engine."""
+
 NOTHING, EVENTS, HEADER = 0, 1, 2
 Wanted = Callable[[Mapping[str, Any]], int]
 """Header of a segment (empty: it has none) -> what the run needs of it: NOTHING; EVENTS; or HEADER, with the status of
-the file, and that only of the first such segment of each log. More than is needed does no harm."""
+the file, and that only of the first such segment of each log. More than is needed does no harm. Can be pickled, and so
+can `Keys`."""
 
 Say = Callable[[str], None]
 """Hears of the progress, a line each time."""
@@ -57,6 +63,9 @@ class Engine(Protocol):
     def read(self, logs: str, wanted: Wanted, keys: Keys | None, say: Say) -> list[Segment]:
         """Read and verify all files below `logs` that are wanted; keys None: signatures are not looked at."""
 
+    def key_files(self, logs: str) -> Path | list[tuple[str, bytes]]:
+        """Where `keys.load` finds the keys beside the logs: a local folder, or their names and contents."""
+
     def judge(self, made: Tables, differences: pa.Table, orders: pa.Table, options: Options, say: Say) -> Report:
         """Run all checks over tables. differences: what ingest found. orders: all that were read, for holes."""
 
@@ -73,7 +82,7 @@ def assembled(made: Tables, differences: pa.Table, case: Case, outcome: Outcome)
         verdict.overall(findings),
         verdict.per_host(made["clients"], findings, pending),
         findings,
-        pa.concat_tables([*outcome.latencies, tables.empty(tables.LATENCIES)]),
+        latency.added_up(outcome.latencies),
         _gaps(outcome),
         made,
         case,
@@ -90,6 +99,7 @@ def sorted_findings(findings: pa.Table) -> pa.Table:
 def _gaps(outcome: Outcome) -> pa.Table:
     if not outcome.gaps:
         return tables.empty(tables.GAPS)
-    return tables.table(
+    made = tables.table(
         tables.GAPS, {name: np.concatenate([gap[name] for gap in outcome.gaps]) for name in tables.GAPS.names}
     )
+    return made.sort_by([("client", "ascending"), ("e", "ascending")])

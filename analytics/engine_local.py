@@ -14,7 +14,19 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics.checks.clock import NOT_EXTENDED
-from roamcast.analytics.engine import EVENTS, HEADER, ROWS_MAX, EngineError, Report, Say, Wanted, assembled, silent
+from roamcast.analytics.deliveries import DeliveryFolder, published
+from roamcast.analytics.engine import (
+    EVENTS,
+    HEADER,
+    REPAIRING,
+    ROWS_MAX,
+    EngineError,
+    Report,
+    Say,
+    Wanted,
+    assembled,
+    silent,
+)
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import Case, Options, Outcome
@@ -23,10 +35,15 @@ from roamcast.analytics.tables import Tables
 
 
 class LocalEngine:
-    """An `engine.Engine`; rows_max: deliveries of a bucket."""
+    """An `engine.Engine`. rows_max: deliveries of a bucket. deliveries: a folder for them (deliveries.py)."""
 
-    def __init__(self, rows_max: int = ROWS_MAX) -> None:
+    def __init__(self, rows_max: int = ROWS_MAX, deliveries: str | None = None) -> None:
         self._rows_max = rows_max
+        self._deliveries = deliveries
+
+    def key_files(self, logs: str) -> Path:
+        """The folder."""
+        return Path(logs)
 
     def read(self, logs: str, wanted: Wanted, keys: Keys | None, say: Say = silent) -> list[Segment]:
         """Read and verify what is wanted below a directory."""
@@ -53,12 +70,13 @@ class LocalEngine:
         """Run all checks, one bucket behind the other."""
         case = Case(made, orders, options)
         buckets = case.buckets(self._rows_max)
-        outcome = _passed(case, buckets, say)
-        if any(row["kind"] == NOT_EXTENDED for row in outcome.findings):
-            say("a clock does not extend what happened before: repairing it")
-            cycle = case.repair_clock(buckets)
-            outcome = _passed(case, buckets, say)
-            outcome.findings += cycle
+        with published(self._deliveries, options.since) as folder:
+            outcome = _passed(case, buckets, say, folder)
+            if any(row["kind"] == NOT_EXTENDED for row in outcome.findings):
+                say(REPAIRING)
+                cycle = case.repair_clock(buckets)
+                outcome = _passed(case, buckets, say, None)
+                outcome.findings += cycle
         return assembled(made, differences, case, outcome)
 
 
@@ -73,10 +91,13 @@ def audit_directory(directory: Path, keys: Keys | None = None, options: Options 
     return audit(LocalEngine().read(str(directory), lambda header: EVENTS, keys), options)
 
 
-def _passed(case: Case, buckets: Sequence[tuple[int, int]], say: Say) -> Outcome:
+def _passed(case: Case, buckets: Sequence[tuple[int, int]], say: Say, folder: DeliveryFolder | None) -> Outcome:
     """One pass over everything with the clock that the case has now."""
     outcome = case.of_the_whole()
     for place, (begin, end) in enumerate(buckets, 1):
-        outcome.add(case.of_clients(begin, end))
+        found = case.deliveries(begin, end)
+        if folder is not None:
+            folder.write(case, place - 1, found)
+        outcome.add(case.of_clients(begin, end, found))
         say(f"judging {place} of {len(buckets)} buckets of hosts")
     return outcome

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
+from roamcast.analytics.bounds import only_possible
 from roamcast.analytics.columns import found, message_key, starts_of
 from roamcast.analytics.evidence import Segment, joined, joined_lists, joined_texts, origin_of, rows, without_copies
 from roamcast.analytics.ingest_journals import journal_tables
@@ -38,7 +39,7 @@ def ingest(segments: Sequence[Segment], carried: Sequence[Segment] = ()) -> tupl
     carried: events that an earlier night has kept, as segments that are no files (see nights.py).
     Returns the tables, and the violations that are seen here: `facts_differ`, `order_conflict`.
     """
-    segments = without_copies(segments)
+    segments = without_copies(map(only_possible, segments))
     stations = [*carried, *(s for s in segments if s.is_station and s.readable)]
     journals = [s for s in segments if not s.is_station and s.readable]
     names = _names(stations)
@@ -127,6 +128,7 @@ def _orders(stations: Sequence[Segment]) -> tuple[dict[str, Any], Ints]:
     station = np.array([s.station for s in stations], np.int64)[origin_of(stations, "order")]
     position, slot, n, wall = (joined(stations, "order", name) for name in ("position", "slot", "n", "wall"))
     seq = np.array([int(s.header.get("seq") or 0) for s in stations], np.int64)[origin_of(stations, "order")]
+    off = joined(stations, "order", "seq")
     key = message_key(slot, n)
     by = np.lexsort((key, wall, position, station))
     first = starts_of(station[by], position[by])
@@ -142,7 +144,7 @@ def _orders(stations: Sequence[Segment]) -> tuple[dict[str, Any], Ints]:
         }
         for i, j in zip(kept[group[other]].tolist(), by[other].tolist(), strict=True)
     ]  # fmt: skip
-    columns = {"station": station, "position": position, "slot": slot, "n": n, "wall": wall, "seg": seq}
+    columns = {"station": station, "position": position, "slot": slot, "n": n, "wall": wall, "seg": seq, "off": off}
     table = tables.table(tables.ORDERS, {name: values[kept] for name, values in columns.items()})
     return {"table": table, "conflicts": conflicts}, station
 

@@ -55,11 +55,12 @@ def client_events(stations: Sequence[Segment], client_of: Clients, messages: pa.
 
 
 def _columns(stations: Sequence[Segment], event: str, client_of: Clients, *names: str) -> dict[str, Ints]:
-    """Columns of an event about hosts, with `client`, `station`, `seg` and `wall`."""
+    """Columns of an event about hosts, with `client`, `station`, `seg`, `off` and `wall`."""
     segment = origin_of(stations, event)
     made = {name: joined(stations, event, name) for name in (*names, "wall")}
     made["client"] = client_of(joined(stations, event, "host"), joined(stations, event, "incarnation", np.uint64))
     made["station"] = np.array([s.station for s in stations], np.int64)[segment]
+    made["off"] = joined(stations, event, "seq")
     made["seg"] = np.array([int(s.header.get("seq") or 0) for s in stations], np.int64)[segment]
     return made
 
@@ -78,13 +79,8 @@ def _acks(acks: dict[str, Ints], opened: dict[str, Ints]) -> dict[str, Ints]:
     A HELLO that says how far a session came is one, at the time when the next session began.
     """
     told = opened["le"] != 0
-    both = {
-        "client": np.concatenate((acks["client"], opened["client"][told])),
-        "e": np.concatenate((acks["e"], opened["le"][told])),
-        "c": np.concatenate((acks["c"], opened["c"][told])),
-        "station": np.concatenate((acks["station"], opened["station"][told])),
-        "wall": np.concatenate((acks["wall"], opened["wall"][told])),
-    }
+    said = {**opened, "e": opened["le"]}
+    both = {name: np.concatenate((acks[name], said[name][told])) for name in tables.ACKS.names}
     by = np.lexsort((both["wall"], both["c"], both["e"], both["client"]))
     by = by[starts_of(both["client"][by], both["e"][by], both["c"][by])]
     return {name: values[by] for name, values in both.items()}

@@ -6,6 +6,7 @@ find. Source: audit.md 3.2 to 3.4. Memory: the messages and orders (history.py) 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,9 +25,6 @@ from roamcast.analytics.tables import INFO, UNDECIDED, VIOLATION, Ints, Tables
 
 NOT_SURE = frozenset({"missing", "base_unearned", "gap_unexplained", "causal", "claim_not_given", "invented"})
 """Findings that rest on something *not* being in a log: of a host whose evidence is not whole they prove nothing."""
-
-SOUND = ("closed", "unsigned", "open", "torn")
-"""Of a journal's segments: what an agent leaves behind, also one that is killed."""
 
 GRACE = 86_400_000_000
 
@@ -100,7 +98,8 @@ class Case:
         self.unsure = {int(row["client"]) for row in self.evidence if "client" in row}
 
     def _evidence(self) -> list[dict[str, Any]]:
-        made, before, until = self.made, self.options.before, self.options.until
+        made, until = self.made, self.options.until
+        before = completeness.with_ends(self.options.before, made["closed"], self.options.since)
         found = completeness.segments(made["segments"], before, until)
         found += completeness.stations(made, self.history, self.sessions, before)
         found += [row for row in self.holes if row.get("severity") == UNDECIDED]
@@ -164,6 +163,12 @@ class Case:
 
     # ---- clients ----
 
+    def of_clients_only(self) -> Case:
+        """The same, without the tables that `of_clients` does not look at: to be handed to other processes."""
+        made = copy.copy(self)
+        made.made = {name: self.made[name] for name in ("clients", "acks", "segments")}
+        return made
+
     def deliveries(self, begin: int, end: int) -> Deliveries:
         """What the sessions of clients begin to end - 1 gave."""
         made = self.sessions.expand(self.history, begin, end)
@@ -176,9 +181,9 @@ class Case:
         a, b = np.searchsorted(client, (begin, end))
         return self.made["acks"].slice(int(a), int(b - a))
 
-    def clients(self, begin: int, end: int) -> Iterator[tuple[Receiver, Deliveries]]:
-        """The receivers of a bucket, and what their stations claim."""
-        found = self.deliveries(begin, end)
+    def clients(self, begin: int, end: int, found: Deliveries | None = None) -> Iterator[tuple[Receiver, Deliveries]]:
+        """The receivers of a bucket, and what their stations claim. found: its deliveries, if they are there."""
+        found = self.deliveries(begin, end) if found is None else found
         yield from receivers.clients(self.history, self.journals, self.sent_place, found, begin, end)
 
     def repair_clock(self, buckets: list[tuple[int, int]]) -> list[dict[str, Any]]:
@@ -193,18 +198,18 @@ class Case:
         self.clock, findings = clock.repaired(self.history, self.history.hlc, all_clients)
         return findings
 
-    def of_clients(self, begin: int, end: int) -> Outcome:
-        """All checks of clients begin to end - 1."""
+    def of_clients(self, begin: int, end: int, found: Deliveries | None = None) -> Outcome:
+        """All checks of clients begin to end - 1. found: their deliveries, if they are there."""
         history, outcome = self.history, Outcome()
         scratch = np.full(history.count, -1, np.int64)
-        found, counted = [], []
-        everybody = list(self.clients(begin, end))
+        pairs = []
+        everybody = list(self.clients(begin, end, found))
         judged = {receiver.client: self._by_journal(receiver.client, claims) for receiver, claims in everybody}
         for receiver, claims in everybody:
             client, name = receiver.client, self.names[receiver.client]
             mine = judged[client]
             if client in self._journaled:
-                sound = self._journal_is_whole(client)
+                sound = client not in self.journals.broken
                 outcome.findings += journals.against_claims(history, self.journals, client, name, claims, sound)
             life = self.membership.lives.get(client)
             account, rows = self.accounts.check(client, mine, [judged[c] for c in life.heir_of] if life else [])
@@ -214,28 +219,17 @@ class Case:
             outcome.pending[client] = account.pending
             given = np.isin(account.pending, receiver.message)  # but not acknowledged yet
             owed = account.pending[:0] if client in self.unsure else account.pending[~given]
-            found.append(causal.inversions(history, self.clock, receiver, owed))
-            counted.append(latency.of_client(history, client, claims, self.options.since))
+            pairs.append(causal.inversions(history, self.clock, receiver, owed))
             outcome.gaps.append(latency.handoffs(client, claims, self.options.since))
             outcome.deliveries += len(claims["place"])
-        outcome.findings += self._judged(outcome, found)
-        outcome.latencies.append(latency.table("client", counted))
+        outcome.findings += self._judged(outcome, pairs)
+        claimed = ((receiver.client, claims) for receiver, claims in everybody)
+        outcome.latencies.append(latency.of_clients(history, claimed, self.options.since))
         outcome.findings = [self._weighed(row) for row in outcome.findings]
         return outcome
 
     def _by_journal(self, client: int, claims: Deliveries) -> Deliveries:
         return journals.judged_by(self.journals, client, claims) if client in self._journaled else claims
-
-    def _journal_is_whole(self, client: int) -> bool:
-        incarnation = self.made["clients"].column("incarnation")[client].as_py()
-        rows = [
-            row
-            for row in self.made["segments"].to_pylist()
-            if row["writer"] == "journal" and row["id"] == self.names[client] and row["incarnation"] == incarnation
-        ]
-        return [row["seq"] for row in rows] == list(range(1, len(rows) + 1)) and all(
-            row["status"] in SOUND for row in rows
-        )
 
     def _judged(self, outcome: Outcome, found: list[causal.Pairs]) -> list[dict[str, Any]]:
         pairs = causal.Pairs.joined(found)

@@ -86,7 +86,14 @@ class Membership:
         rows = np.flatnonzero(np.isin(self.client, its))
         enrolments = rows[self.what[rows] == ENROLLED]
         bound = [client for client in its if not self._unbound[client] and self._first_session(client) is not None]
-        bound.sort(key=lambda client: (int(self._join[client]), self._first_wall(client)))
+        earliest = min(map(self._first_wall, bound), default=0)
+
+        def place(client: int) -> tuple[int, int]:
+            """Without a JOIN row it is the first one, or that row is not ordered yet."""
+            join, wall = int(self._join[client]), self._first_wall(client)
+            return join or (0 if wall == earliest else NEVER), wall
+
+        bound.sort(key=place)
         left = [int(w) for w in self.wall[rows[(self.what[rows] == LEFT)]]]
         enrolled = len(enrolments) > 0
         start = self._base[enrolments].max(axis=0) if enrolled else None  # it may be enrolled again before it comes

@@ -22,7 +22,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables, verdict
-from roamcast.analytics.carried import Carried, load_before
+from roamcast.analytics.bounds import chosen
+from roamcast.analytics.carried import Carried, Log, load_before
 from roamcast.analytics.checks.completeness import Followed
 from roamcast.analytics.engine import EVENTS, HEADER, NOTHING, Engine, Report, Say, silent, sorted_findings
 from roamcast.analytics.engine_local import LocalEngine
@@ -36,7 +37,8 @@ from roamcast.analytics.tables import UNDECIDED, Tables
 WHOLE = "all"
 """In place of a day: a run over all that there is."""
 
-HOLD = 7 * 86_400_000_000
+DAY = 86_400_000_000
+HOLD = 7 * DAY
 """us; a host that has acknowledged nothing for so long does not hold the cut back."""
 
 
@@ -56,17 +58,31 @@ def span(day: str) -> tuple[int, int]:
     return int(begin.timestamp()) * 1_000_000, int(end.timestamp()) * 1_000_000
 
 
-def wanted(header: Mapping[str, Any], carried: Carried, until: int) -> int:
-    """What a night that ends at `until` reads of the segment with this header: NOTHING, HEADER, EVENTS."""
-    if not header:
-        return EVENTS
-    later = int(header.get("opened") or 0) >= until
-    if header.get("writer") == "journal":
-        return NOTHING if later else EVENTS
-    if later:
-        return HEADER
-    log = (int(header.get("slot") or 0), int(header.get("generation") or 0))
-    return EVENTS if int(header.get("seq") or 0) >= carried.read_from.get(log, 0) else NOTHING
+@dataclass(frozen=True)
+class WantedOfNight:
+    """What a night that ends at `until`, us, reads of a segment. read_from, cut: as in `Carried`."""
+
+    read_from: Mapping[Log, int]
+    cut: int
+    until: int
+
+    def __call__(self, header: Mapping[str, Any]) -> int:
+        """NOTHING, HEADER or EVENTS."""
+        if not header:
+            return EVENTS
+        opened = int(header.get("opened") or 0)
+        later = opened >= self.until
+        if header.get("writer") == "journal":  # a segment of it holds a day at most
+            return NOTHING if later or opened + 2 * DAY < self.cut else EVENTS
+        if later:
+            return HEADER
+        log = (int(header.get("slot") or 0), int(header.get("generation") or 0))
+        return EVENTS if int(header.get("seq") or 0) >= self.read_from.get(log, 0) else NOTHING
+
+
+def wanted(carried: Carried, until: int) -> WantedOfNight:
+    """What a night that ends at `until` reads, from the state of an earlier one."""
+    return WantedOfNight(carried.read_from, carried.cut, until)
 
 
 def goes_on(segments: Iterable[Segment], verified: bool) -> frozenset[Followed]:
@@ -88,24 +104,9 @@ def clipped(segment: Segment, until: int) -> Segment:
     """The segment without events of `until` and later."""
     if all(not rows(columns) or int(np.max(columns["wall"])) < until for columns in segment.events.values()):
         return segment
-    kept = {event: _first(columns, until) for event, columns in segment.events.items()}
+    kept = {event: chosen(columns, np.asarray(columns["wall"]) < until) for event, columns in segment.events.items()}
     made = Segment(segment.header, kept, segment.status, segment.path, segment.end, segment.closed)
     made.count = segment.count
-    return made
-
-
-def _first(columns: Mapping[str, Any], until: int) -> dict[str, Any]:
-    keep = np.asarray(columns["wall"]) < until
-    made: dict[str, Any] = {}
-    for name, values in columns.items():
-        if values is None:
-            made[name] = None
-        elif isinstance(values, list):
-            made[name] = [value for value, kept in zip(values, keep.tolist(), strict=True) if kept]
-        elif name + "_len" in columns:
-            made[name] = np.asarray(values)[np.repeat(keep, np.asarray(columns[name + "_len"]).astype(np.int64))]
-        else:
-            made[name] = np.asarray(values)[keep]
     return made
 
 
@@ -129,10 +130,11 @@ def run_night(
     """
     engine = engine or LocalEngine()
     since, until = span(day)
-    given = [(segment, wanted(segment.header, carried, until)) for segment in segments]
-    chosen = [clipped(segment, until) for segment, what in given if what == EVENTS]
+    needs = wanted(carried, until)
+    given = [(segment, needs(segment.header)) for segment in segments]
+    read = [clipped(segment, until) for segment, what in given if what == EVENTS]
     followed = goes_on((segment for segment, what in given if what == HEADER), verified)
-    made, differences = ingest(chosen, carried.segments())
+    made, differences = ingest(read, carried.segments())
     options = Options(
         since,
         until,
@@ -151,7 +153,7 @@ def run_night(
     report.verdict = verdict.overall(report.findings)
     pending = {client: len(messages) for client, messages in report.outcome.pending.items()}
     report.hosts = verdict.per_host(made["clients"], report.findings, pending)
-    state = settled(chosen, report, carried, day, (hold, margin))
+    state = settled(read, report, carried, day, (hold, margin))
     state.reported = all_keys
     return Night(report, state)
 
@@ -225,7 +227,7 @@ def audit_night(
         EngineError: the engine cannot run.
     """
     carried, until = load_before(states, day), span(day)[1]
-    segments = engine.read(logs, lambda header: wanted(header, carried, until), keys, say)
+    segments = engine.read(logs, wanted(carried, until), keys, say)
     return run_night(segments, day, carried, verified=keys is not None, more=more, engine=engine, say=say)
 
 

@@ -5,6 +5,7 @@ Source: docs/protocols/delivery-log.md, 'Segments'; BL-73. The format itself is 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ import numpy as np
 from roamcast.analytics.evidence import DAMAGED, Segment
 from roamcast.transport.errors import DecodeError
 from roamcast.transport.segment import CLOSED, UNSIGNED, SegmentHeader, read_header, read_segment
+
+BYTES_MAX = 1 << 30
+"""Of a file: what is larger is no segment."""
 
 Verify = Callable[[bytes, bytes, bytes], bool]
 """As in transport/segment.py: (key id, message, signature) -> whether that key has signed it."""
@@ -43,15 +47,23 @@ def header_of(path: Path) -> Mapping[str, Any] | None:
     """The header of a file; None: it has none that can be read."""
     try:
         with path.open("rb") as file:
-            return _mapping(read_header(file.read(HEADER_BYTES)))
-    except (DecodeError, OSError):
+            return header_in(file.read(HEADER_BYTES))
+    except OSError:
+        return None
+
+
+def header_in(data: bytes) -> Mapping[str, Any] | None:
+    """The header of a file's bytes, its first HEADER_BYTES at least; None: it has none that can be read."""
+    try:
+        return _mapping(read_header(data[:HEADER_BYTES]))
+    except DecodeError:
         return None
 
 
 def read(path: Path, keys: Keys | None = None) -> Segment:
     """Read one file, whatever it is; what cannot be read has an empty header and is DAMAGED."""
     try:
-        return decode(path.read_bytes(), _text(path), keys)
+        return decode(_content(path), _text(path), keys)
     except OSError as error:
         return Segment({}, {}, DAMAGED, f"{_text(path)} ({error.strerror})")
 
@@ -63,6 +75,12 @@ def _text(path: Path) -> str:
 def read_all(paths: Iterable[Path], keys: Keys | None = None) -> list[Segment]:
     """Read many files."""
     return [read(path, keys) for path in paths]
+
+
+def _content(path: Path) -> bytes:
+    if path.stat().st_size > BYTES_MAX:
+        raise OSError(errno.EFBIG, "larger than a segment can be")
+    return path.read_bytes()
 
 
 def decode(data: bytes, path: str, keys: Keys | None = None) -> Segment:

@@ -17,6 +17,9 @@ from roamcast.analytics.history import REFUSED, History
 from roamcast.analytics.streams import Deliveries
 from roamcast.analytics.tables import NO_CLIENT, Flags, Ints, Tables
 
+LEFT_BEHIND = ("closed", "unsigned", "open", "torn")
+"""Status of a journal's segments as an agent leaves them behind, also one that is killed."""
+
 
 @dataclass(slots=True)
 class Receiver:
@@ -64,6 +67,8 @@ class Journals:
         """Of what was given: the rows stand in the order in which it was given, whatever they say of places."""
         self.sent_place: Ints = place_of(self.sent_e, self.sent_c)
         self._holes: tuple[Ints, ...] = tuple(tables.column(made["holes"], name) for name in ("client", "low", "high"))
+        self.broken = _broken(made)
+        """Clients whose journals miss segments, or have damaged ones."""
         self.clients: Ints = np.unique(np.concatenate((self.client, self.sent_client)))
 
     def of(self, client: int) -> slice:
@@ -83,6 +88,21 @@ class Journals:
         """Rows of `sent` of one client."""
         a, b = np.searchsorted(self.sent_client, (client, client + 1))
         return slice(int(a), int(b))
+
+
+def _broken(made: Tables) -> set[int]:
+    clients = made["clients"]
+    names, incarnations = clients.column("name").to_pylist(), clients.column("incarnation").to_pylist()
+    known = {pair: client for client, pair in enumerate(zip(names, incarnations, strict=True))}
+    seqs: dict[int, list[int]] = {}
+    broken: set[int] = set()
+    for row in made["segments"].to_pylist():
+        client = known.get((row["id"], row["incarnation"])) if row["writer"] == "journal" else None
+        if client is not None:
+            seqs.setdefault(client, []).append(row["seq"])
+            if row["status"] not in LEFT_BEHIND:
+                broken.add(client)
+    return broken | {client for client, line in seqs.items() if line != list(range(line[0], line[0] + len(line)))}
 
 
 def sent_places(history: History, journals: Journals) -> Ints:

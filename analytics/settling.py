@@ -33,8 +33,8 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
     case = report.case
     if case.incomplete and not given_up(carried, day):
         return Carried(
-            day, True, carried.held_since or day, carried.heads, carried.read_from, carried.floor, carried.stamps,
-            carried.numbers, carried.ended, carried.events, carried.left_behind,
+            day, True, carried.held_since or day, carried.cut, carried.heads, carried.read_from, carried.floor,
+            carried.stamps, carried.numbers, carried.ended, carried.events, carried.left_behind,
         )  # fmt: skip
     cut = _cut(report, *times)
     floor = _floor(case, carried, cut)
@@ -49,6 +49,7 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
         day,
         False,
         "",
+        max(cut, carried.cut),
         heads,
         _read_from(segments, heads, floor, case.options.until),
         floor,

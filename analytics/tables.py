@@ -49,18 +49,23 @@ row is there. `stations`: how many stations tell of it."""
 STAMPS = _schema(("slot", _i32), ("entry", _i32), ("n", _i64), ("value", _i64))
 """Changes of stamps, sorted by (slot, entry, n): from row n of `slot` on, its stamp says `value` of slot `entry`."""
 
-ORDERS = _schema(("station", _i32), ("position", _i64), ("slot", _i32), ("n", _i64), ("wall", _i64), ("seg", _i32))
-"""Every station's order, sorted by (station, position)."""
+ORDERS = _schema(
+    ("station", _i32), ("position", _i64), ("slot", _i32), ("n", _i64), ("wall", _i64), ("seg", _i32), ("off", _i32)
+)
+"""Every station's order, sorted by (station, position). Here and below `seg` and `off` say where it stands in the log of
+`station`: `seq` of the segment, and the event's place in it; segment 0: an earlier night has kept it."""
 
 SESSIONS = _schema(
     ("client", _i32), ("station", _i32), ("e", _i64), ("at", _i64), ("le", _i64), ("c", _i64), ("gap", pa.bool_()),
     ("base", pa.list_(_i64)), ("spool", pa.list_(_i64)), ("acked", _i64), ("given", _i64),
-    ("wall", _i64), ("seg", _i32),
+    ("wall", _i64), ("seg", _i32), ("off", _i32),
 )  # fmt: skip
 """Sorted by (client, e). `base`: n by slot. `spool`: slot, n, slot, n, ... `acked`: the position up to which the host
 has acknowledged. `given`: the same, or further if a send of the host says that it had been given more."""
 
-ACKS = _schema(("client", _i32), ("e", _i64), ("c", _i64), ("station", _i32), ("wall", _i64))
+ACKS = _schema(
+    ("client", _i32), ("e", _i64), ("c", _i64), ("station", _i32), ("wall", _i64), ("seg", _i32), ("off", _i32)
+)
 """Sorted by (client, e, c). What the host says of a session in its next HELLO counts as an acknowledgement, too."""
 
 MEMBERS = _schema(("client", _i32), ("station", _i32), ("what", _i8), ("base", pa.list_(_i64)), ("wall", _i64))
@@ -103,7 +108,8 @@ VIOLATIONS = _schema(
 for. `host`: the name, empty where no host is concerned. Numbers that do not apply are 0."""
 
 LATENCIES = _schema(("of", _text), ("id", _i32), ("bucket", _i32), ("count", _i64))
-"""Histograms: `of` "client" or "station", bucket as in checks/latency.py; rows of many runs may be added up."""
+"""Histograms, bucket as in checks/latency.py; rows of many runs may be added up. `of` "station": how long messages took to
+get there; of deliveries: "client", "hour" (`id`: hours since 1970) and "home" (`id`: the station of the session)."""
 
 GAPS = _schema(
     ("client", _i32), ("e", _i64), ("former", _i32), ("station", _i32), ("begin", _i64), ("end", _i64), ("wall", _i64)

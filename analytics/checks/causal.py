@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from roamcast.analytics.checks.stamps import Stamps
-from roamcast.analytics.columns import laid_out, starts_of
+from roamcast.analytics.columns import laid_out, place_text, starts_of
 from roamcast.analytics.history import MAIL, History
 from roamcast.analytics.receivers import Receiver
 from roamcast.analytics.tables import INFO, VIOLATION, Flags, Ints
@@ -207,21 +207,23 @@ def _finding(history: History, pairs: Pairs, i: int, names: list[str]) -> dict[s
     x, y = int(pairs.x[i]), int(pairs.y[i])
     client, station = int(pairs.client[i]), int(pairs.station[i])
     who = f"station {station}" if station else f"host {names[client]}"
-    when = f"at {pairs.x_place[i]}" if pairs.x_place[i] else "not yet"
+    when = f"at {place_text(pairs.x_place[i], station)}" if pairs.x_place[i] else "not yet"
     return {
         "kind": "causal", "severity": VIOLATION, "client": client, "host": "" if station else names[client],
         "station": station, "slot": history.slot[x], "n": history.n[x], "other_slot": history.slot[y],
         "other_n": history.n[y], "place": pairs.x_place[i], "other_place": pairs.y_place[i], "wall": pairs.wall[i],
-        "witness": f"{who} got {history.name(y)} at {pairs.y_place[i]} and {history.name(x)} {when}",
+        "witness": f"{who} got {history.name(y)} at {place_text(pairs.y_place[i], station)} and {history.name(x)} {when}",
     }  # fmt: skip
 
 
 def _proof(history: History, past: Past, x: int, y: int, via: int, names: list[str]) -> str:
     """In words: where the sender of y had x."""
     sender = names[int(history.client[y])]
-    place = int(past._sent_place[y])
+    place = place_text(past._sent_place[y])
     if via >= 0:
-        at = int(past._first(history.client[[y]], np.array([via]))[0])
+        at = place_text(past._first(history.client[[y]], np.array([via]))[0])
         return f"; {sender} had mail {history.name(via)}, sent after {history.name(x)}, at {at} and sent at {place}"
-    at = int(past._first(history.client[[y]], np.array([x]))[0])
+    if history.client[x] == history.client[y]:
+        return f"; {sender} sent both, {history.name(x)} first"
+    at = place_text(past._first(history.client[[y]], np.array([x]))[0])
     return f"; {sender}, who sent {history.name(y)} at {place}, had {history.name(x)} at {at}"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from roamcast.analytics.columns import place_text
 from roamcast.analytics.history import History
 from roamcast.analytics.receivers import Receiver
 from roamcast.analytics.tables import Ints
@@ -37,7 +38,7 @@ def not_extended(history: History, clock: Ints, receiver: Receiver, name: str) -
             "slot": history.slot[y], "n": history.n[y], "other_slot": history.slot[x], "other_n": history.n[x],
             "place": receiver.sent_place[i], "wall": history.wall[y],
             "witness": f"{history.name(y)} of host {name} has clock {own[i]}, but the host had {history.name(x)} with "
-            f"clock {clock[x]} before it sent at {receiver.sent_place[i]}",
+            f"clock {clock[x]} before it sent at {place_text(receiver.sent_place[i])}",
         })  # fmt: skip
     return made
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,21 @@ class Before:
     """(slot, generation) -> last segment before the ones given now."""
     ended: frozenset[int] = frozenset()
     """Stations that had ended by then: no log of them is expected any more."""
+    retired: frozenset[int] = frozenset()
+    """Stations that have ended in order by now: their logs go on no longer, but must be whole."""
     followed: frozenset[Followed] = frozenset()
     """Ends that a segment of a later day continues: so these logs reach the end of the day."""
+
+
+def with_ends(before: Before, closed: pa.Table, since: int) -> Before:
+    """Also what these rows say of ends. What a lost station had logged and not uploaded is missed in its night only."""
+    rows = closed.to_pylist()
+    lost = {row["slot"] for row in rows if row["heir"] == 0 and row["wall"] < since}
+    return replace(
+        before,
+        ended=before.ended | lost,
+        retired=frozenset(row["slot"] for row in rows if row["heir"] != 0),
+    )
 
 
 @dataclass(slots=True)
@@ -86,7 +99,7 @@ def _early(
     return [
         _finding("log_ends_early", slot, f"the log of station {slot} ends before the end of the day", wall=wall)
         for slot, wall in sorted(last.items())
-        if wall < until and slot not in before.ended
+        if wall < until and slot not in before.ended | before.retired
     ]
 
 
@@ -136,7 +149,7 @@ def _heads(
         if row["status"] == "forged":
             continue
         for slot, (seq, end) in json.loads(row["peers"]).items():
-            if int(slot) != row["slot"] and seq > 0:
+            if int(slot) not in (row["slot"], *before.ended) and seq > 0:
                 vouched.setdefault((int(slot), seq, end), row["slot"])
     known = {head for (slot, _), head in before.heads.items()}
     for (slot, seq, end), witness in sorted(vouched.items()):

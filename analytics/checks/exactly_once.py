@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from roamcast.analytics.columns import place_text
 from roamcast.analytics.history import BROADCAST, TO_ALL, History
 from roamcast.analytics.membership import Life, Membership
 from roamcast.analytics.streams import Deliveries, Sessions
@@ -90,7 +91,8 @@ class Accounts:
         unknown = np.flatnonzero(mine["message"] < 0)
         floor = np.array([self._floor.get(slot, 0) for slot in mine["slot"][unknown].tolist()], np.int64)
         a, b = (int(i) for i in self._sessions.range_of[client : client + 2])
-        began = self._sessions.wall[a:b][np.searchsorted(self._sessions.e[a:b], mine["e"][unknown])]
+        at = np.searchsorted(self._sessions.e[a:b], mine["e"][unknown])
+        began = np.append(self._sessions.wall[a:b], 0)[np.minimum(at, b - a)]  # 0: by its journal alone
         old = unknown[(mine["n"][unknown] < floor) & (began >= self._since)]
         unknown = unknown[mine["n"][unknown] >= floor]
         made = []
@@ -131,10 +133,13 @@ class Accounts:
                 place=mine["place"][b], other_place=mine["place"][a], wall=mine["wall"][b],
                 count=1 + (len(twice) - count if count == PER_HOST_MAX else 0),
                 witness=f"host {self._names[client]} acknowledged {self._history.name(message)} {len(rows)} times: at "
-                f"{mine['place'][a]} (station {mine['station'][a]}) and {mine['place'][b]} (station "
-                f"{mine['station'][b]})",
+                f"{self._where(mine, a)} and {self._where(mine, b)}",
             ))  # fmt: skip
         return made
+
+    def _where(self, mine: Deliveries, i: int) -> str:
+        station = mine["station"][i]
+        return f"{place_text(mine['place'][i])} ({f'station {station}' if station else 'its journal'})"
 
     def _early(self, life: Life, mine: Deliveries) -> list[dict[str, Any]]:
         """Broadcasts from before the enrolment."""

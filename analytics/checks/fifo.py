@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
-from roamcast.analytics.columns import starts_of
+from roamcast.analytics.columns import place_text, starts_of
 from roamcast.analytics.history import History
 from roamcast.analytics.receivers import Receiver
 from roamcast.analytics.tables import UNDECIDED, Flags, Ints
@@ -57,8 +57,8 @@ def _finding(history: History, receiver: Receiver, kind: str, rows: tuple[int, i
         "kind": kind, "client": receiver.client, "host": name, "station": receiver.station, "slot": history.slot[x],
         "n": history.n[x], "other_slot": history.slot[y], "other_n": history.n[y], "place": receiver.place[late],
         "other_place": receiver.place[early], "wall": receiver.wall[late],
-        "witness": f"{who} got {history.name(y)} at {receiver.place[early]} before {history.name(x)} at "
-        f"{receiver.place[late]}: both {what}",
+        "witness": f"{who} got {history.name(y)} at {place_text(receiver.place[early], receiver.station)}, before "
+        f"{history.name(x)} at {place_text(receiver.place[late], receiver.station)}: both {what}",
     }  # fmt: skip
 
 

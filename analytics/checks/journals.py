@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from roamcast.analytics.columns import found, place_of
+from roamcast.analytics.columns import found, place_of, place_text
 from roamcast.analytics.history import History
 from roamcast.analytics.receivers import Journals
 from roamcast.analytics.streams import Deliveries
@@ -83,7 +83,7 @@ def against_claims(
             "slot": journals.slot[rows][unclaimed[0]], "n": journals.n[rows][unclaimed[0]],
             "other_n": 0 if x < 0 else history.number[x], "wall": journals.wall[rows][unclaimed[-1]],
         })  # fmt: skip
-    made += _order(history, base, claimed, given)
+    made += _order(history, base, claimed, given, journals.e[rows])
     return made + _facts(history, base, journals, rows) + _taken(history, base, journals, client)
 
 
@@ -96,7 +96,7 @@ def _not_given(
         x, behind = int(claimed["message"][i]), claimed["place"][i] > ends
         text = (
             f"station {claimed['station'][i]} counts {history.name(x)} as acknowledged by {base['host']} at "
-            f"{claimed['place'][i]}, but the journal does not have it"
+            f"{place_text(claimed['place'][i])}, but the journal does not have it"
         )
         row = base | {
             "kind": "claim_not_given", "station": claimed["station"][i], "slot": history.slot[x], "n": history.n[x],
@@ -111,14 +111,21 @@ def _not_given(
     return made
 
 
-def _order(history: History, base: dict[str, Any], claimed: Deliveries, given: Ints) -> list[dict[str, Any]]:
-    """First occurrences must stand in one order in both."""
+def _order(history: History, base: dict[str, Any], claimed: Deliveries, given: Ints, e: Ints) -> list[dict[str, Any]]:
+    """First occurrences must stand in one order in both. e: session of each row of `given`.
+
+    What was given in one session and acknowledged in a later one came again there, and was not given again: only its
+    first place counts.
+    """
     order = np.argsort(given, kind="stable")
     first = np.ones(len(order), bool)
     first[1:] = np.diff(given[order]) != 0
     at = found(given[order][first], claimed["message"])
-    row = order[first][at[at >= 0]]
-    x = claimed["message"][at >= 0]
+    if not len(given):
+        return []
+    row = order[first][np.maximum(at, 0)]
+    at[(at >= 0) & (e[row] < claimed["e"])] = -1
+    row, x = row[at >= 0], claimed["message"][at >= 0]
     made = []
     for i in (np.flatnonzero(row[1:] < row[:-1]) + 1)[:PER_CLIENT_MAX].tolist():
         a, b = int(x[i - 1]), int(x[i])
@@ -160,8 +167,8 @@ def _taken(history: History, base: dict[str, Any], journals: Journals, client: i
         base | {
             "kind": "taken_differs", "station": history.slot[x], "slot": history.slot[x], "n": history.n[x],
             "place": history.place[x], "other_place": says, "wall": history.wall[x],
-            "witness": f"{base['host']} had been given place {says} when it sent {history.name(x)}; station "
-            f"{history.slot[x]} says {history.place[x]}",
+            "witness": f"{base['host']} had been given {place_text(says)} when it sent {history.name(x)}; station "
+            f"{history.slot[x]} says {place_text(history.place[x])}",
         }
         for x, says in zip(message[bad].tolist(), own[bad].tolist(), strict=True)
     ]  # fmt: skip

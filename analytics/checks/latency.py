@@ -7,7 +7,7 @@ counted apart (bucket NEGATIVE) and is a matter of clocks, not of order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -18,6 +18,10 @@ from roamcast.analytics.streams import Deliveries
 from roamcast.analytics.tables import Ints
 
 PER_DECADE = 64
+HOUR = 3_600_000_000
+"""us"""
+FAR = 1 << 10
+"""Numbers of hours or stations further apart are counted by sorting, not in one array."""
 NEGATIVE = -1
 
 
@@ -29,10 +33,38 @@ def buckets(latency: Ints) -> Ints:
     return made
 
 
-def of_client(history: History, client: int, mine: Deliveries, since: int = 0) -> tuple[int, Ints]:
-    """(client, counts from bucket NEGATIVE on) of its deliveries that were acknowledged from `since` on, us."""
-    real = (mine["acked"] != 0) & (mine["message"] >= 0) & (mine["wall"] > max(0, since - 1))
-    return client, np.bincount(buckets(mine["wall"][real] - history.wall[mine["message"][real]]) + 1)
+def of_clients(history: History, everybody: Iterable[tuple[int, Deliveries]], since: int = 0) -> pa.Table:
+    """Histograms of the deliveries of clients that were acknowledged from `since` on, us.
+
+    By "client"; by "hour" of the acknowledgement, in hours since 1970; by "home", the station of the session.
+    """
+    counted, rows, hours, homes = [], [], [], []
+    for client, mine in everybody:
+        real = np.flatnonzero((mine["acked"] != 0) & (mine["message"] >= 0) & (mine["wall"] > max(0, since - 1)))
+        wall = mine["wall"][real]
+        row = buckets(wall - history.wall[mine["message"][real]]) + 1
+        counted.append((client, np.bincount(row)))
+        rows.append(row)
+        hours.append(wall // HOUR)
+        homes.append(mine["station"][real])
+    row = np.concatenate([*rows, np.zeros(0, np.int64)])
+    parts = [table("client", counted)]
+    for of, ids in (("hour", hours), ("home", homes)):
+        parts.append(table(of, _by(np.concatenate([*ids, np.zeros(0, np.int64)]), row)))
+    return pa.concat_tables(parts)
+
+
+def _by(number: Ints, row: Ints) -> list[tuple[int, Ints]]:
+    """(number, counts of its rows) for each number."""
+    if not len(number):
+        return []
+    low, width = int(number.min()), int(row.max()) + 1
+    if int(number.max()) - low > FAR:
+        numbers, at = np.unique(number, return_inverse=True)
+    else:
+        numbers, at = np.arange(low, int(number.max()) + 1), number - low
+    counts = np.bincount(at * width + row, minlength=len(numbers) * width).reshape(-1, width)
+    return list(zip(numbers.tolist(), counts, strict=True))
 
 
 def of_station(history: History, station: int, order: StationOrder, since: int = 0) -> tuple[int, Ints]:
@@ -53,6 +85,13 @@ def table(of: str, counted: Sequence[tuple[int, Ints]]) -> pa.Table:
     nothing = [np.zeros(0, np.int64)]
     columns = {name: np.concatenate(v or nothing) for name, v in (("id", ids), ("bucket", rows), ("count", counts))}
     return tables.table(tables.LATENCIES, {"of": [of] * len(columns["id"]), **columns})
+
+
+def added_up(parts: Sequence[pa.Table]) -> pa.Table:
+    """One histogram of each thing, sorted by `tables.LATENCIES`."""
+    made = pa.concat_tables([*parts, tables.empty(tables.LATENCIES)])
+    made = made.group_by(["of", "id", "bucket"]).aggregate([("count", "sum")]).rename_columns({"count_sum": "count"})
+    return made.select(tables.LATENCIES.names).sort_by([(name, "ascending") for name in ("of", "id", "bucket")])
 
 
 def percentile(latencies: pa.Table, share: float) -> float:

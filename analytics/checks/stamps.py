@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
-from roamcast.analytics.columns import N_BITS
+from roamcast.analytics.columns import N_BITS, place_text
 from roamcast.analytics.history import NEVER, History
 from roamcast.analytics.membership import Membership
 from roamcast.analytics.receivers import Receiver
@@ -114,8 +114,8 @@ def understated(
                 "kind": "stamp_understated", "client": receiver.client, "host": name, "station": history.slot[sent],
                 "slot": history.slot[sent], "n": history.n[sent], "other_slot": history.slots[k], "other_n": seen[i],
                 "place": receiver.sent_place[i], "other_place": receiver.place[row], "wall": history.wall[sent],
-                "witness": f"host {name} had {history.slots[k]}:{seen[i]} at {receiver.place[row]} when it sent "
-                f"{history.name(sent)} at {receiver.sent_place[i]}, but its stamp says {says[i]} of station "
+                "witness": f"host {name} had {history.slots[k]}:{seen[i]} at {place_text(receiver.place[row])} when it "
+                f"sent {history.name(sent)} at {place_text(receiver.sent_place[i])}, but its stamp says {says[i]} of station "
                 f"{history.slots[k]}",
             })  # fmt: skip
     return made

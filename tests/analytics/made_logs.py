@@ -5,23 +5,30 @@ Delays between stations obey the triangle inequality, so every station's order i
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
-from roamcast.analytics.evidence import Segment
+from roamcast.analytics.evidence import Columns, Segment
 from roamcast.analytics.tables import Ints
+from roamcast.middleware.delivery_log import EVENTS, INTS
+from roamcast.transport.segment import SegmentEncoder, SegmentHeader
 
 BEGIN = 1_800_000_000_000_000
+BLOCK = 1 << 16
 EVERY = 256
 """Positions between two acknowledgements."""
 
 
-def logs(messages: int, stations: int, hosts: int, moves: int, seed: int) -> list[Segment]:
-    """About messages x hosts deliveries, all broadcasts, over an hour."""
+def logs(messages: int, stations: int, hosts: int, moves: int, seed: int, mails: float = 0.0) -> list[Segment]:
+    """About messages x hosts deliveries over an hour. mails: the share of messages that are mail to the first host."""
     rng = np.random.default_rng(seed)
     at = rng.random((stations, 2)) * 50_000
     delay = np.sqrt(((at[:, None] - at[None]) ** 2).sum(axis=2)).astype(np.int64) + 1_000
     np.fill_diagonal(delay, 0)
-    time = np.sort(rng.integers(0, 3_600_000_000, messages))
+    time = np.sort(rng.integers(0, 3_600_000_000 - messages, messages)) + np.arange(messages)
     home = rng.integers(0, stations, (hosts, moves + 1))
     sender = rng.integers(0, hosts, messages)
     leg = np.minimum(time * (moves + 1) // 3_600_000_000, moves)
@@ -35,10 +42,11 @@ def logs(messages: int, stations: int, hosts: int, moves: int, seed: int) -> lis
         mine = origin == s
         before = np.searchsorted(arrival[s], time[mine], side="left")
         taken[mine] = np.where(before > 0, before, -1)
+    mail = (rng.random(messages) < mails).astype(np.int64)
     facts = {
-        "slot": origin + 1, "n": n, "kind": np.zeros(messages, np.int64), "host": _host(home[sender, 0], sender),
+        "slot": origin + 1, "n": n, "kind": mail, "host": _host(home[sender, 0], sender),
         "incarnation": (sender + 1).astype(np.uint64), "number": _ranks(sender), "hlc": BEGIN + time,
-        "taken_e": leg + 1, "taken_c": taken, "addressee": np.zeros(messages, np.int64),
+        "taken_e": leg + 1, "taken_c": taken, "addressee": mail * _host(home[:1, 0], np.zeros(1, np.int64)),
         "size": np.full(messages, 100),
     }  # fmt: skip
     made = []
@@ -116,3 +124,57 @@ def _sessions(
         "base": zero[:0], "base_len": mine * 0, "wall": mine * 0 + BEGIN,
     }  # fmt: skip
     return {"session": session, "ack": ack, "member": member}
+
+
+def write(segments: Sequence[Segment], directory: Path, size: int = 1 << 62) -> int:
+    """Write them as files that nobody has signed, `size` events each at most. Returns how many events they hold."""
+    count = 0
+    for segment in segments:
+        rows = [(event, row) for event, columns in segment.events.items() for row in _rows(event, columns)]
+        prev = b""
+        for seq, at in enumerate(range(0, len(rows), size), 1):
+            about = {"id": segment.header["id"], "slot": segment.station, "seq": seq, "prev": prev}
+            header = SegmentHeader(writer="station", group="g", opened=BEGIN, generation=1, **about)
+            path = directory / f"{about['id']}-{seq:06d}.rclog"
+            prev = _write(path, SegmentEncoder(header), rows[at : at + size], segment.closed)
+        count += len(rows)
+    return count
+
+
+def _write(path: Path, encoder: SegmentEncoder, rows: Sequence[tuple[str, Any]], closed: int) -> bytes:
+    """One file; returns its chain end."""
+    with path.open("wb") as file:
+
+        def keep(data: bytes) -> None:
+            file.write(data)
+            encoder.accept(data)
+
+        keep(encoder.head())
+        for at in range(0, len(rows), BLOCK):
+            groups: dict[str, list[Any]] = {}
+            for seq, (event, row) in enumerate(rows[at : at + BLOCK], encoder.events):
+                groups.setdefault(event, []).append((seq, *row))
+            keep(encoder.data(groups))
+        file.write(encoder.trailer(closed))
+    return encoder.end
+
+
+def _rows(event: str, columns: Columns) -> Iterator[tuple[Any, ...]]:
+    return zip(*_listed(event, columns), strict=True)
+
+
+def _listed(event: str, columns: Columns) -> list[list[Any]]:
+    """wall and the columns of an event, as lists of values of rows."""
+    made = [columns["wall"].tolist()]
+    for name, kind in EVENTS[event].items():
+        values = columns.get(name)
+        if values is None:
+            values = np.zeros(len(made[0]), np.int64)
+        if kind == INTS:
+            length = columns.get(name + "_len")
+            ends = np.cumsum(length if length is not None else np.zeros(len(made[0]), np.int64)).tolist()
+            flat = values.tolist()
+            made.append([flat[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)])
+        else:
+            made.append(values.tolist())
+    return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from audit_world import B, C, of_severity, story
+from audit_world import A, B, C, of_severity, story
 
 from roamcast.analytics.engine_local import audit
 from roamcast.analytics.verdict import CLEAN, VIOLATED
@@ -41,3 +41,15 @@ def test_what_an_agent_had_not_written_when_it_was_killed_the_stations_tell(kill
         ]
     )
     assert bool(told) == killed
+
+
+def test_what_came_again_in_a_later_session_counts_where_it_was_given_first() -> None:
+    """Taken in a session, acknowledged in the next one, where the other station has another order."""
+    world = story()
+    given = [row for row in world.journal[A] if row[1] == "given"]
+    again = next(row for row in given if row[2][0] == 2)
+    first = next(i for i, row in enumerate(world.journal[A]) if row[1] == "given" and row[2][0] == 2)
+    world.journal[A].remove(again)
+    again[2][:2] = [1, max(row[2][1] for row in given if row[2][0] == 1) + 1]
+    world.journal[A].insert(first, again)
+    assert audit(world.segments(journals=(A,))).verdict == CLEAN

@@ -3,8 +3,9 @@
 Real sockets on loopback with CURVE, real SQLite stores, real processes. Rounds of the station and of the baseline go in
 turn, and the best of each counts, for other work on the machine makes single figures worthless: read the ratios.
 ``--lan`` measures the replicated configuration instead, partly in virtual time, and the setting `copies`; ``--log`` the
-delivery log. Exit codes: 0 done; 1 the bytes of header or what is logged of a message depend on the number of hosts, a
-message was lost, or stations do not come to hold the same; 3 it could not be run.
+delivery log; ``--audit`` the audit of such logs, beside Spark's own shuffle and sort, and DuckDB. Exit codes: 0 done;
+1 the bytes of header or what is logged of a message depend on the number of hosts, a message was lost, stations do not
+come to hold the same, or an audit takes more than its target; 3 it could not be run.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import zmq
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "analytics"))
 
 from bench import fan_out, headers, lan, lan_tables, latency, log_cost, tables
 from bench.child import ChildFailed, Json
@@ -32,6 +35,9 @@ from demo.cluster import CommandFailed
 LIMIT_S = 540
 BUSY = 0.7
 """Load per core from which on the figures are called noisy."""
+
+
+Measure = Callable[[Path, Plan], Json]
 
 
 class TookTooLong(Exception):
@@ -55,6 +61,9 @@ def options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--log", action="store_true", help="instead: the delivery log, beside the same ticks without it"
+    )
+    parser.add_argument(
+        "--audit", action="store_true", help="instead: the audit of large logs on Spark, in one process, and peers"
     )
     parser.add_argument("--json", type=Path, default=Path("bench.json"), metavar="FILE", help="default %(default)s")
     given = parser.parse_args(arguments)
@@ -91,7 +100,6 @@ def load_line(when: str) -> str:
 def measure(home: Path, plan: Plan) -> Json:
     """All sections."""
     return {
-        "machine": machine(),
         "fan_out": [fan_out.measure(home, hosts, plan) for hosts in plan.hosts],
         "latency": latency.paths(home, plan),
         "agents": latency.agents(home, plan),
@@ -99,14 +107,22 @@ def measure(home: Path, plan: Plan) -> Json:
     }
 
 
+def chosen(given: argparse.Namespace) -> tuple[Measure, Callable[[Json], str], Callable[[Json], bool]]:
+    """What is measured, its tables, and whether it is as it should be."""
+    if given.lan:
+        return measure_lan, lan_tables.report, lambda found: True
+    if given.log:
+        return lambda home, plan: {"log": log_cost.measure(home, plan)}, log_cost.report, lambda found: True
+    if given.audit:
+        from bench import audit, audit_tables  # with Spark
+
+        return audit.measure, audit_tables.report, audit_tables.is_good
+    return measure, report, is_good
+
+
 def measure_lan(home: Path, plan: Plan) -> Json:
     """The sections of --lan."""
-    return {"machine": machine(), "lan": lan.measure(home, plan), "copies": latency.copies(home, plan)}
-
-
-def measure_log(home: Path, plan: Plan) -> Json:
-    """The sections of --log."""
-    return {"machine": machine(), "log": log_cost.measure(home, plan)}
+    return {"lan": lan.measure(home, plan), "copies": latency.copies(home, plan)}
 
 
 def report(found: Json) -> str:
@@ -139,7 +155,8 @@ def main(arguments: list[str]) -> int:
     plan.say(load_line("before"))
     home = Path(tempfile.mkdtemp(prefix="roamcast-bench-"))
     try:
-        found = (measure_lan if given.lan else measure_log if given.log else measure)(home, plan)
+        work, tables_of, is_as_it_should = chosen(given)
+        found = {"machine": machine(), **work(home, plan)}
     except (ChildFailed, CommandFailed, TookTooLong, lan.NotEqual, log_cost.NotFlat) as error:
         print(f"bench: {error}\nbench: what the processes said is in {home}", file=sys.stderr)
         return 1 if isinstance(error, lan.NotEqual | log_cost.NotFlat) else 3
@@ -150,12 +167,11 @@ def main(arguments: list[str]) -> int:
     shutil.rmtree(home)
     given.json.write_text(json.dumps(found, indent=1) + "\n")
     about = found["machine"]
-    text = lan_tables.report if given.lan else log_cost.report if given.log else report
     print(
         f"Python {about['python']}, pyzmq {about['pyzmq']}, libzmq {about['libzmq']}, {about['system']}\n"
-        f"{load_line('after')}\n\n{text(found)}\nall figures: {given.json}"
+        f"{load_line('after')}\n\n{tables_of(found)}\nall figures: {given.json}"
     )
-    return 0 if given.lan or given.log or is_good(found) else 1
+    return 0 if is_as_it_should(found) else 1
 
 
 def is_good(found: Json) -> bool:

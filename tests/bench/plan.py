@@ -22,6 +22,10 @@ class Plan:
     """Numbers of hosts at which the bytes of header must be equal."""
     lan_changes: int
     """Changes of the configuration whose spread is measured."""
+    audit_messages: tuple[int, ...]
+    """Sizes of audits: broadcasts to 200 hosts."""
+    audit_hard: float
+    """Of the hard shapes, 1: as large as the field reports have them."""
     began: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
@@ -31,9 +35,15 @@ class Plan:
 
 def default_plan(hosts: tuple[int, ...]) -> Plan:
     """Some four minutes on two cores."""
-    return Plan(hosts, repeats=3, round_s=2.0, latency_s=3.0, moves=160, headers_at=(10, 1_000), lan_changes=20)
+    return Plan(
+        hosts, repeats=3, round_s=2.0, latency_s=3.0, moves=160, headers_at=(10, 1_000), lan_changes=20,
+        audit_messages=(5_000, 50_000), audit_hard=1.0,
+    )  # fmt: skip
 
 
 def quick_plan(hosts: tuple[int, ...]) -> Plan:
     """About a minute."""
-    return Plan(hosts, repeats=1, round_s=1.0, latency_s=1.5, moves=32, headers_at=(10, 1_000), lan_changes=5)
+    return Plan(
+        hosts, repeats=1, round_s=1.0, latency_s=1.5, moves=32, headers_at=(10, 1_000), lan_changes=5,
+        audit_messages=(5_000,), audit_hard=0.1,
+    )  # fmt: skip

