@@ -40,11 +40,11 @@ CLIENTS = _schema(("client", _i32), ("host", _i64), ("incarnation", _u64), ("nam
 
 MESSAGES = _schema(
     ("slot", _i32), ("n", _i64), ("kind", _i8), ("client", _i32), ("number", _i64), ("hlc", _i64), ("place", _i64),
-    ("addressee", _i64), ("size", _i32), ("wall", _i64), ("origin", pa.bool_()), ("stations", _i32),
+    ("addressee", _i64), ("size", _i32), ("wall", _i64), ("origin", pa.bool_()),
 )  # fmt: skip
 """One row per message, sorted by (slot, n). `client`: the sender. `number`: its own number. `place`: of the send at the
 sender. `wall`: of the order event of the origin station, else the earliest one. `origin`: the origin station's own
-row is there. `stations`: how many stations tell of it."""
+row is there."""
 
 STAMPS = _schema(("slot", _i32), ("entry", _i32), ("n", _i64), ("value", _i64))
 """Changes of stamps, sorted by (slot, entry, n): from row n of `slot` on, its stamp says `value` of slot `entry`."""
