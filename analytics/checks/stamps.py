@@ -115,7 +115,7 @@ def understated(
                 "slot": history.slot[sent], "n": history.n[sent], "other_slot": history.slots[k], "other_n": seen[i],
                 "place": receiver.sent_place[i], "other_place": receiver.place[row], "wall": history.wall[sent],
                 "witness": f"host {name} had {history.slots[k]}:{seen[i]} at {place_text(receiver.place[row])} when it "
-                f"sent {history.name(sent)} at {place_text(receiver.sent_place[i])}, but its stamp says {says[i]} of station "
-                f"{history.slots[k]}",
+                f"sent {history.name(sent)} at {place_text(receiver.sent_place[i])}, but its stamp says {says[i]} of "
+                f"station {history.slots[k]}",
             })  # fmt: skip
     return made
