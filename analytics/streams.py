@@ -105,14 +105,15 @@ class Sessions:
             mine = np.arange(a, b)[self.station[a:b] == station]
             if len(mine):
                 parts.append(self._from_order(history, order.position, order.message, mine))
-        made = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        session = np.concatenate([part["session"] for part in parts])
         # A session's entries stand in the order of positions already: those of its spool, then those of its station.
-        session = made.pop("session")
         by = np.argsort((session - a).astype(np.uint16 if b - a < 1 << 16 else np.int64), kind="stable")
+        made = {name: np.concatenate([part[name] for part in parts])[by] for name in parts[0] if name != "session"}
+        session = session[by]
         made["client"], made["e"], made["station"] = self.client[session], self.e[session], self.station[session]
         made["place"] = (made["e"] << PLACE_SHIFT) | (made["position"] + PLACE_ZERO)
         made["acked"] = (made["position"] <= self.acked[session]).astype(np.int64)
-        return {name: values[by] for name, values in made.items()}
+        return made
 
     def _from_spools(self, a: int, b: int) -> dict[str, Ints]:
         i, j = np.searchsorted(self.spool_session, (a, b))

@@ -117,7 +117,7 @@ def understated(
 
 
 def _seen(receiver: Receiver, rows: Ints, column: Ints, n: Ints, width: int) -> Ints:
-    """For each column and send: the highest n of `rows` that stand before the send at the receiver; 0: there is none."""
+    """For each column and send: the highest n of `rows` that stand before the send at the receiver; 0: none."""
     sends = len(receiver.sent)
     send = np.searchsorted(receiver.given_before(), rows, side="right")
     seen = np.zeros(width * (sends + 1), np.int64)
