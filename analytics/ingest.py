@@ -17,19 +17,14 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
 from roamcast.analytics.bounds import only_possible
-from roamcast.analytics.columns import found, message_key, starts_of
-from roamcast.analytics.evidence import Segment, joined, joined_lists, joined_texts, origin_of, rows, without_copies
+from roamcast.analytics.columns import found
+from roamcast.analytics.evidence import Segment, joined, joined_texts, rows, without_copies
 from roamcast.analytics.ingest_journals import journal_tables
+from roamcast.analytics.ingest_orders import OrderRows
 from roamcast.analytics.ingest_sessions import client_events
-from roamcast.analytics.tables import PLACE_SHIFT, PLACE_ZERO, Ints, Tables
+from roamcast.analytics.tables import Ints, Tables
 
-FACTS = ("kind", "host", "incarnation", "number", "hlc", "taken_e", "taken_c", "addressee", "size")
-"""What every station's order event says of a message, and what has to be the same everywhere."""
-
-SENDS = (0, 1, 2)
-"""Kinds of messages that a host sends: BROADCAST, MAIL, REFUSED."""
-
-OF_HOSTS = ("order", "session", "ack", "member", "handoff")
+OF_HOSTS = ("session", "ack", "member", "handoff")
 JOIN = 5
 
 
@@ -43,20 +38,21 @@ def ingest(segments: Sequence[Segment], carried: Sequence[Segment] = ()) -> tupl
     stations = [*carried, *(s for s in segments if s.is_station and s.readable)]
     journals = [s for s in segments if not s.is_station and s.readable]
     names = _names(stations)
-    clients, client_of = _clients(stations, journals, names)
-    orders, order_rows = _orders(stations)
-    messages, stamps, differences = _messages(stations, order_rows, client_of)
+    order = OrderRows(stations)
+    orders, conflicts = order.table()
+    clients, client_of = _clients(stations, journals, names, order)
+    messages, differences = order.messages(client_of)
     clients = _joins(clients, messages)
     made: Tables = {
         "clients": clients,
         "messages": messages,
-        "stamps": stamps,
-        "orders": orders["table"],
+        "stamps": order.stamps(),
+        "orders": orders,
         "segments": _segments(segments),
         **client_events(stations, client_of, messages),
         **journal_tables(journals, clients),
     }
-    return made, tables.violations(orders["conflicts"] + differences)
+    return made, tables.violations(conflicts + differences)
 
 
 def _names(stations: Sequence[Segment]) -> dict[int, str]:
@@ -88,11 +84,14 @@ class ClientIndex:
 
 
 def _clients(
-    stations: Sequence[Segment], journals: Sequence[Segment], names: dict[int, str]
+    stations: Sequence[Segment], journals: Sequence[Segment], names: dict[int, str], order: OrderRows
 ) -> tuple[pa.Table, ClientIndex]:
     """Everybody who is mentioned: senders, members, hosts with a session or a journal."""
-    hosts = [joined(stations, event, "host") for event in OF_HOSTS]
-    incarnations = [joined(stations, event, "incarnation", np.uint64) for event in OF_HOSTS]
+    hosts = [order.fact("host"), *(joined(stations, event, "host") for event in OF_HOSTS)]
+    incarnations = [
+        order.fact("incarnation"),
+        *(joined(stations, event, "incarnation", np.uint64) for event in OF_HOSTS),
+    ]
     numbers = {name: number for number, name in names.items()}
     for journal in journals:
         number = numbers.get(str(journal.header.get("id")))
@@ -121,96 +120,6 @@ def _joins(clients: pa.Table, messages: pa.Table) -> pa.Table:
     join[tables.column(messages, "client")[rows_of_join]] = tables.column(messages, "number")[rows_of_join]
     at = clients.schema.get_field_index("join")
     return clients.set_column(at, clients.schema.field(at), pa.array(join))
-
-
-def _orders(stations: Sequence[Segment]) -> tuple[dict[str, Any], Ints]:
-    """The stations' orders without repeated rows. Returns (table and conflicts, index of all order events)."""
-    station = np.array([s.station for s in stations], np.int64)[origin_of(stations, "order")]
-    position, slot, n, wall = (joined(stations, "order", name) for name in ("position", "slot", "n", "wall"))
-    seq = np.array([int(s.header.get("seq") or 0) for s in stations], np.int64)[origin_of(stations, "order")]
-    off = joined(stations, "order", "seq")
-    key = message_key(slot, n)
-    by = np.lexsort((key, wall, position, station))
-    first = starts_of(station[by], position[by])
-    kept = by[first]
-    group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(by))))
-    other = np.flatnonzero(key[by] != key[kept][group])
-    conflicts = [
-        {
-            "kind": "order_conflict", "station": station[j], "slot": slot[i], "n": n[i], "other_slot": slot[j],
-            "other_n": n[j], "place": position[j], "wall": wall[j],
-            "witness": f"station {station[j]} has two messages at position {position[j]} of its order: "
-            f"{slot[i]}:{n[i]} and {slot[j]}:{n[j]}",
-        }
-        for i, j in zip(kept[group[other]].tolist(), by[other].tolist(), strict=True)
-    ]  # fmt: skip
-    columns = {"station": station, "position": position, "slot": slot, "n": n, "wall": wall, "seg": seq, "off": off}
-    table = tables.table(tables.ORDERS, {name: values[kept] for name, values in columns.items()})
-    return {"table": table, "conflicts": conflicts}, station
-
-
-def _messages(
-    stations: Sequence[Segment], station: Ints, client_of: ClientIndex
-) -> tuple[pa.Table, pa.Table, list[dict[str, Any]]]:
-    """One row per message, the changes of stamps, and where stations tell different facts."""
-    slot, n, wall = (joined(stations, "order", name) for name in ("slot", "n", "wall"))
-    facts: dict[str, npt.NDArray[Any]] = {name: joined(stations, "order", name) for name in FACTS}
-    facts["incarnation"] = joined(stations, "order", "incarnation", np.uint64)
-    key = message_key(slot, n)
-    own = station == slot
-    by = np.lexsort((wall, ~own, key))
-    first = starts_of(key[by])
-    group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(by))))
-    chosen = by[first]
-    differs = np.zeros(len(by), bool)
-    for values in facts.values():
-        differs |= values[by] != values[chosen][group]
-    differences = _differences(facts, slot, n, station, wall, by[differs], chosen[group[differs]])
-    told_by = np.zeros(len(first), np.int64)
-    pairs = starts_of(np.sort(group * (1 << 20) + station[by])) if len(by) else np.zeros(0, np.int64)
-    np.add.at(told_by, np.sort(group * (1 << 20) + station[by])[pairs] >> 20, 1)
-    client = np.full(len(chosen), tables.NO_CLIENT, np.int64)
-    from_host = facts["host"][chosen] != 0
-    picked = chosen[from_host]
-    client[from_host] = client_of(facts["host"][picked], facts["incarnation"][picked])
-    place = (facts["taken_e"][chosen] << PLACE_SHIFT) | (facts["taken_c"][chosen] + PLACE_ZERO)
-    columns = {
-        "slot": slot[chosen], "n": n[chosen], "kind": facts["kind"][chosen], "client": client,
-        "number": facts["number"][chosen], "hlc": facts["hlc"][chosen], "place": place,
-        "addressee": facts["addressee"][chosen], "size": facts["size"][chosen], "wall": wall[chosen],
-        "origin": own[chosen], "stations": told_by,
-    }  # fmt: skip
-    return tables.table(tables.MESSAGES, columns), _stamps(stations, chosen[own[chosen]], slot, n), differences
-
-
-def _differences(
-    facts: dict[str, npt.NDArray[Any]], slot: Ints, n: Ints, station: Ints, wall: Ints, other: Ints, used: Ints
-) -> list[dict[str, Any]]:
-    made: dict[tuple[int, int], dict[str, Any]] = {}
-    for i, j in zip(other.tolist(), used.tolist(), strict=True):
-        message = (int(slot[i]), int(n[i]))
-        if message in made:
-            made[message]["count"] += 1
-            continue
-        what = [f"{name} {facts[name][i]} and {facts[name][j]}" for name in FACTS if facts[name][i] != facts[name][j]]
-        made[message] = {
-            "kind": "facts_differ", "station": station[i], "slot": slot[i], "n": n[i], "wall": wall[i], "count": 1,
-            "witness": f"stations {station[i]} and {station[j]} tell different facts of message {slot[i]}:{n[i]}: "
-            + ", ".join(what),
-        }  # fmt: skip
-    return list(made.values())
-
-
-def _stamps(stations: Sequence[Segment], own_rows: Ints, slot: Ints, n: Ints) -> pa.Table:
-    """Changes of stamps: what the origins' own rows say."""
-    offsets, values = joined_lists(stations, "order", "stamp")
-    begin, length = offsets[own_rows], (offsets[own_rows + 1] - offsets[own_rows]) // 2
-    row = np.repeat(own_rows, length)
-    at = np.repeat(begin, length) + 2 * (np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length))
-    entry, value = values[at], values[at + 1]
-    by = np.lexsort((n[row], entry, slot[row]))
-    columns = {"slot": slot[row], "entry": entry, "n": n[row], "value": value}
-    return tables.table(tables.STAMPS, {name: each[by] for name, each in columns.items()})
 
 
 def _segments(segments: Sequence[Segment]) -> pa.Table:

@@ -40,11 +40,11 @@ CLIENTS = _schema(("client", _i32), ("host", _i64), ("incarnation", _u64), ("nam
 
 MESSAGES = _schema(
     ("slot", _i32), ("n", _i64), ("kind", _i8), ("client", _i32), ("number", _i64), ("hlc", _i64), ("place", _i64),
-    ("addressee", _i64), ("size", _i32), ("wall", _i64), ("origin", pa.bool_()), ("stations", _i32),
+    ("addressee", _i64), ("size", _i32), ("wall", _i64), ("origin", pa.bool_()),
 )  # fmt: skip
 """One row per message, sorted by (slot, n). `client`: the sender. `number`: its own number. `place`: of the send at the
 sender. `wall`: of the order event of the origin station, else the earliest one. `origin`: the origin station's own
-row is there. `stations`: how many stations tell of it."""
+row is there."""
 
 STAMPS = _schema(("slot", _i32), ("entry", _i32), ("n", _i64), ("value", _i64))
 """Changes of stamps, sorted by (slot, entry, n): from row n of `slot` on, its stamp says `value` of slot `entry`."""
@@ -52,8 +52,8 @@ STAMPS = _schema(("slot", _i32), ("entry", _i32), ("n", _i64), ("value", _i64))
 ORDERS = _schema(
     ("station", _i32), ("position", _i64), ("slot", _i32), ("n", _i64), ("wall", _i64), ("seg", _i32), ("off", _i32)
 )
-"""Every station's order, sorted by (station, position). Here and below `seg` and `off` say where it stands in the log of
-`station`: `seq` of the segment, and the event's place in it; segment 0: an earlier night has kept it."""
+"""Every station's order, sorted by (station, position). Here and below `seg` and `off` say where it stands in the log
+of `station`: `seq` of the segment, and the event's place in it; segment 0: an earlier night has kept it."""
 
 SESSIONS = _schema(
     ("client", _i32), ("station", _i32), ("e", _i64), ("at", _i64), ("le", _i64), ("c", _i64), ("gap", pa.bool_()),
@@ -108,8 +108,8 @@ VIOLATIONS = _schema(
 for. `host`: the name, empty where no host is concerned. Numbers that do not apply are 0."""
 
 LATENCIES = _schema(("of", _text), ("id", _i32), ("bucket", _i32), ("count", _i64))
-"""Histograms, bucket as in checks/latency.py; rows of many runs may be added up. `of` "station": how long messages took to
-get there; of deliveries: "client", "hour" (`id`: hours since 1970) and "home" (`id`: the station of the session)."""
+"""Histograms, bucket as in checks/latency.py; rows of many runs may be added up. `of` "station": how long messages took
+to get there; of deliveries: "client", "hour" (`id`: hours since 1970) and "home" (`id`: the station of the session)."""
 
 GAPS = _schema(
     ("client", _i32), ("e", _i64), ("former", _i32), ("station", _i32), ("begin", _i64), ("end", _i64), ("wall", _i64)

@@ -212,7 +212,8 @@ def _finding(history: History, pairs: Pairs, i: int, names: list[str]) -> dict[s
         "kind": "causal", "severity": VIOLATION, "client": client, "host": "" if station else names[client],
         "station": station, "slot": history.slot[x], "n": history.n[x], "other_slot": history.slot[y],
         "other_n": history.n[y], "place": pairs.x_place[i], "other_place": pairs.y_place[i], "wall": pairs.wall[i],
-        "witness": f"{who} got {history.name(y)} at {place_text(pairs.y_place[i], station)} and {history.name(x)} {when}",
+        "witness": f"{who} got {history.name(y)} at {place_text(pairs.y_place[i], station)} and "
+        f"{history.name(x)} {when}",
     }  # fmt: skip
 
 

@@ -153,14 +153,16 @@ def reason(error: Exception, log: Path | None = None) -> str:
 
 
 def _of_log(lines: list[str]) -> str:
-    """What the JVM says of its end."""
-    for i, line in enumerate(lines):
-        if found := re.search(r"Reason: (.+)", line):
-            return found[1]
-        if line.startswith("Error occurred during initialization of VM"):
-            return " ".join(lines[i : i + 2])
-        if re.search(r"\b\w*(Error|Exception): ", line):
-            return line.removeprefix('Exception in thread "main" ')
+    """What the JVM says of its end: the plainest there is."""
+    for pattern in (
+        r"Reason: (.+)",
+        r"(Error occurred during initialization of VM)",
+        r"^(.*\w(?:Error|Exception): .+)",
+    ):
+        for line, after in zip(lines, [*lines[1:], ""], strict=True):
+            if found := re.search(pattern, line):
+                text = found[1].removeprefix('Exception in thread "main" ')
+                return f"{text}: {after}" if text.endswith("of VM") else text
     return lines[-1] if lines else ""
 
 

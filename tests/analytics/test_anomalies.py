@@ -214,8 +214,8 @@ CASES: dict[str, Case] = {
         journal_number, {"journal_facts_differ"}, "cid was given 1:3 as number 2", hosts={"cid"}, journals=(C,)
     ),
     "taken": Case(
-        lambda w: everywhere(w, 2, 2, taken_c=-1), {"taken_differs"}, "bob had been given session 1, position", hosts={"bob"},
-        journals=(B,),
+        lambda w: everywhere(w, 2, 2, taken_c=-1), {"taken_differs"}, "bob had been given session 1, position",
+        hosts={"bob"}, journals=(B,),
     ),
 }  # fmt: skip
 
