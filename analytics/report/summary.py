@@ -181,9 +181,9 @@ def _violated(when: str, made: Mapping[str, Any], rows: Sequence[Mapping[str, An
     what = listed([f"{kind_of(kind).title.lower()} ({number:,})" for kind, number in kinds.items()])
     broken = [row for row in rows if row["severity"] == VIOLATION]
     hosts = sorted({row["host"] for row in broken} - {""})
-    told = listed([shown(host, 48) for host in hosts]) if len(hosts) <= 3 else f"{len(hosts):,}"
-    at = f", at {'host' if len(hosts) == 1 else 'hosts' if len(hosts) <= 3 else ''} {told}" if hosts else ""
-    at += " hosts" if len(hosts) > 3 else ""
+    told = listed([shown(host, 48) for host in hosts])
+    at = f", at {'host' if len(hosts) == 1 else 'hosts'} {told}" if hosts else ""
+    at = f", at {len(hosts):,} hosts" if len(hosts) > 3 else at
     first = f": {what}"
     if len(broken) == 1:
         at, first = "", f": {shown(broken[0]['witness'], 300)}"
