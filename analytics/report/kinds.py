@@ -67,14 +67,14 @@ KINDS: dict[str, Kind] = {
                             "does not have.", _LOST, HOST),
     "claim_order_differs": Kind("Journal and station differ in order", "The host's journal has another order than its "
                                 "stations.", _LOGS, HOST),
-    "journal_facts_differ": Kind("Journal and stations disagree", "The host's journal names another number for a message "
-                                 "than the stations.", _LOGS),
+    "journal_facts_differ": Kind("Journal and stations disagree", "The host's journal names another number for a "
+                                 "message than the stations.", _LOGS),
     "taken_differs": Kind("Had more than its station says", "A host had been given more when it sent than its station "
                           "has noted.", _LOGS, SENT),
     "unverified": Kind("Cannot be verified", "A session counts messages as had, and the session before is in no log.",
                        _FETCH, SESSION),
-    "below_window": Kind("Too old to judge", "A host was given what earlier nights have settled without it: its order is "
-                         "not known any more.", "Nothing to do, if the host was away for long.", HOST),
+    "below_window": Kind("Too old to judge", "A host was given what earlier nights have settled without it: its order "
+                         "is not known any more.", "Nothing to do, if the host was away for long.", HOST),
     "evidence": Kind("Hosts that cannot be judged", "The log of a station that may know more of the host is not whole.",
                      _FETCH),
     "no_logs": Kind("No logs", "There is no log of any station.", "Check the path of the logs and the upload."),
@@ -88,7 +88,7 @@ KINDS: dict[str, Kind] = {
     "messages_unknown": Kind("Messages in no log", "Hosts or stations count messages of which no log tells.", _FETCH),
     "origin_log_missing": Kind("Not in the log of its station", "A message is told by others, not by its own station.",
                                _FETCH),
-    "segment_open": Kind("A segment has no end", "A file was copied while it was being written, or was cut off.", _FILE),
+    "segment_open": Kind("A segment has no end", "A file was copied while it was written, or was cut off.", _FILE),
     "segment_torn": Kind("A segment is torn", "A file ends in the middle of a block.", _FILE),
     "segment_damaged": Kind("A file is damaged", "A file was changed, or is no segment at all.", _FILE),
     "segment_forged": Kind("A signature is wrong", "A segment is not signed by the station that it names. It was not "
@@ -106,12 +106,12 @@ KINDS: dict[str, Kind] = {
                           "them.", "If they come after all, keep them: these days stay undecided."),
     "discontinuity": Kind("Told of a gap", "A host was told that messages were given up, and there was a reason.",
                           _NOTE, SESSION),
-    "causal_stamp": Kind("Ordered by stamps only", "Only stations, no host, had one message before the other: no promise "
-                         "was broken.", _NOTE, HOST),
+    "causal_stamp": Kind("Ordered by stamps only", "Only stations, no host, had one message before the other: no "
+                         "promise was broken.", _NOTE, HOST),
     "given_not_claimed": Kind("Not acknowledged yet", "A journal has messages that no station counts as acknowledged.",
                               _NOTE),
-    "journal_hole": Kind("Hole in a journal", "An agent was killed before it had written all: its stations' word counts "
-                         "there.", _NOTE),
+    "journal_hole": Kind("Hole in a journal", "An agent was killed before it had written all: its stations' word "
+                         "counts there.", _NOTE),
 }  # fmt: skip
 
 EVIDENCE = frozenset({

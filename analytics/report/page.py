@@ -13,7 +13,7 @@ from typing import Any
 from roamcast.analytics.nights import WHOLE
 from roamcast.analytics.report import plots
 from roamcast.analytics.report.kinds import EVIDENCE
-from roamcast.analytics.report.proof import groups, name
+from roamcast.analytics.report.proof import Proofs, name
 from roamcast.analytics.report.words import count, counted, duration, instant, listed, shown
 from roamcast.analytics.tables import INFO, UNDECIDED, VIOLATION
 
@@ -22,6 +22,7 @@ STEPS = ((20, 60), (8, 40), (3, 25), (1, 15), (0, 10))
 """Findings of a kind, and rows of a table; the first step that fits is taken."""
 
 BARS = 12
+NOTHING = "Nothing was delivered."
 
 ICONS = {
     "clean": '<circle cx="24" cy="24" r="20"/><path d="M15 25l6.5 6.5L34 18"/>',
@@ -31,8 +32,8 @@ ICONS = {
 """Each has a shape of its own, not only a colour."""
 
 WORDS = (
-    ("Message 2:17", "The 17th message that station 2 brought into the group. Its own station is the one that it was sent "
-     "at."),
+    ("Message 2:17", "The 17th message that station 2 brought into the group. Its own station is the one that it was "
+     "sent at."),
     ("Delivery", "A message that a host has acknowledged. It counts in the hour of the acknowledgement."),
     ("Latency", "From the message's row at its own station to the acknowledgement at the host's: two stations' clocks. "
      "p50: half of all are faster; p99: all but one in a hundred. Exact to 4 %."),
@@ -67,8 +68,9 @@ def _page(summary: Mapping[str, Any], examples: int, rows: int) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{day}: {summary['verdict']} – Roamcast audit</title>\n<style>\n{css}</style>\n</head>\n<body>\n<main>\n"
-        f'<div class="top"><span>Roamcast delivery audit · group {name(run["group"])}</span><span>{day}, UTC</span></div>\n'
+        f"<title>{day}: {summary['verdict']} – Roamcast audit</title>\n<style>\n{css}</style>\n</head>\n"
+        f'<body>\n<main>\n<div class="top"><span>Roamcast delivery audit · group {name(run["group"])}</span>'
+        f"<span>{day}, UTC</span></div>\n"
         f"{_verdict(summary)}{_facts(summary)}{_findings(summary, examples)}{_day_in_plots(summary)}"
         f"{_stations(summary, rows)}{_hosts(summary, rows)}{_run(summary)}{_words()}</main>\n</body>\n</html>\n"
     )
@@ -102,7 +104,7 @@ def _facts(summary: Mapping[str, Any]) -> str:
         ("violations", count(sum(counts["findings"][VIOLATION].values()))),
         ("deliveries", count(counts["deliveries"])),
         ("new messages", count(sum(counts["messages"].values()))),
-        ("hosts active, of all", f"{count(counts['hosts_active'])} / {count(counts['hosts'])}"),
+        ("hosts active", f"{count(counts['hosts_active'])} of {count(counts['hosts'])}"),
         ("stations", count(counts["stations"])),
         ("latency p50", duration(latency["p50_us"])),
         ("latency p99", duration(latency["p99_us"])),
@@ -118,16 +120,24 @@ def _facts(summary: Mapping[str, Any]) -> str:
 
 def _findings(summary: Mapping[str, Any], examples: int) -> str:
     found = summary["findings"]
+    proofs = Proofs(examples, summary["run"]["logs"], summary["day"])
     parts = {
-        "violations": ("Violations", [each for each in found if each["severity"] == VIOLATION]),
-        "missing": ("What is missing", [each for each in found if _is_evidence(each)]),
-        "open": (
+        "": ("Violations", [each for each in found if each["severity"] == VIOLATION]),
+        "None of this is a broken promise; but what is missing could show one.": (
+            "What is missing",
+            [each for each in found if _is_evidence(each)],
+        ),
+        "Something is missing that would decide these.": (
             "What cannot be told",
             [each for each in found if each["severity"] == UNDECIDED and not _is_evidence(each)],
         ),
-        "info": ("Worth knowing", [each for each in found if each["severity"] == INFO]),
+        "No promise was broken.": ("Worth knowing", [each for each in found if each["severity"] == INFO]),
     }
-    return "".join(f"<h2>{title}</h2>{groups(some, examples)}\n" for title, some in parts.values() if some)
+    return "".join(
+        f"<h2>{title}</h2>{f'<p class="soft">{note}</p>' if note else ''}{proofs(some)}\n"
+        for note, (title, some) in parts.items()
+        if some
+    )
 
 
 def _is_evidence(group: Mapping[str, Any]) -> bool:
@@ -140,9 +150,10 @@ def _is_evidence(group: Mapping[str, Any]) -> bool:
 def _day_in_plots(summary: Mapping[str, Any]) -> str:
     hours, latency, gaps = summary["hours"], summary["latency"], summary["gaps"]
     column = {key: [hour[key] for hour in hours] for key in hours[0]}
-    p50, p99 = ('<span class="key"><i class="{0}"></i>{1}</span>'.format(*each) for each in _KEYS)
-    longest = '<span class="key"><i class="p99"></i>longest</span>'
+    p50, p99, longest = _key("p50", "p50"), _key("p99", "p99"), _key("p99", "longest")
     busy, moved = latency["deliveries"] > 0, gaps["count"] > 0
+    if not busy and not summary["counts"]["handoffs"]:
+        return f'<h2>The day</h2>\n<div class="sheet"><p class="none">{NOTHING}</p></div>\n'
     negative = f"; {counted(latency['negative'], 'delivery', 'deliveries')} below zero by their clocks, not shown"
     figures = [
         _figure("Deliveries", "per hour", plots.hourly(column["deliveries"], _short, "deliveries") if busy else ""),
@@ -166,10 +177,11 @@ def _day_in_plots(summary: Mapping[str, Any]) -> str:
     return f'<h2>The day</h2>\n<div class="plots">{"".join(figures)}</div>\n'
 
 
-_KEYS = (("p50", "p50"), ("p99", "p99"))
+def _key(style: str, text: str) -> str:
+    return f'<span class="key"><i class="{style}"></i>{text}</span>'
 
 
-def _figure(title: str, note: str, svg: str, nothing: str = "Nothing was delivered.") -> str:
+def _figure(title: str, note: str, svg: str, nothing: str = NOTHING) -> str:
     inside = svg or f'<p class="none">{nothing}</p>'
     return f'<figure class="sheet"><figcaption>{title} <span>{note}</span></figcaption>{inside}</figure>\n'
 
@@ -254,10 +266,11 @@ def _hosts(summary: Mapping[str, Any], limit: int) -> str:
     hosts, total = summary["hosts"], summary["counts"]["hosts"]
     if not total:
         return "<h2>Hosts</h2>\n<p>No host is known.</p>\n"
-    head = ("host", "verdict", "violations", "undecided", "deliveries", "p50", "p99", "handoffs", "longest<br>gap",
-            "pending", "¶why")  # fmt: skip
-    chosen = hosts["worst"][: min(limit, 25)]
-    cells = [
+    all_clean = hosts["clean"] == total
+    head = ["host", "verdict", "violations", "undecided", "deliveries", "p50", "p99", "handoffs", "longest<br>gap",
+            "pending", "¶why"]  # fmt: skip
+    chosen = hosts["worst"][: min(limit, 10 if all_clean else 25)]
+    cells: list[Sequence[str]] = [
         (
             name(row["host"]), f'<b class="{row["verdict"]}">{row["verdict"]}</b>', count(row["violations"]),
             count(row["undecided"]), count(row["deliveries"]), duration(row["p50_us"]), duration(row["p99_us"]),
@@ -268,7 +281,10 @@ def _hosts(summary: Mapping[str, Any], limit: int) -> str:
     ]  # fmt: skip
     text = f"{count(hosts['clean'])} clean, {count(hosts['violated'])} violated, {count(hosts['undecided'])} undecided."
     if total > len(chosen):
-        text += f" The worst {len(chosen)} are shown, all are in tables/hosts.parquet."
+        which = "slowest" if all_clean else "worst"
+        text += f" The {which} {len(chosen)} are shown, all are in tables/hosts.parquet."
+    if all_clean:
+        head, cells = head[:-1], [row[:-1] for row in cells]
     return f"<h2>Hosts</h2>\n<p>{text}</p>{_table(head, cells, 2)}\n"
 
 

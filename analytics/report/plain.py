@@ -1,4 +1,4 @@
-"""The summary as plain text, for a terminal or a mail: the verdict in a line, what is missing, stations, worst hosts."""
+"""The summary as plain text, for a terminal or a mail: verdict, violations, what is missing, stations, worst hosts."""
 
 from __future__ import annotations
 

@@ -13,10 +13,15 @@ from html import escape
 from roamcast.analytics.report.words import duration, shown
 
 WIDTH, HEIGHT = 460, 190
-LEFT, RIGHT, TOP, BOTTOM = 52, 14, 12, 26
+LEFT, RIGHT, TOP, BOTTOM = 50, 20, 12, 26
 BAR, STEP = 14, 24
 """Height of a bar with a name, and from one to the next."""
 NAME_MAX = 20
+
+TICKS = (
+    *(10**i for i in range(8)), *(60_000_000 * each for each in (1, 10, 60, 600, 1_440, 14_400, 144_000)),
+)  # fmt: skip
+"""us; steps of a logarithmic axis of time: 1 us to 10 s, 1 min, 10 min, 1 h, 10 h, 1 d, 10 d, 100 d."""
 
 Number = float | None
 Words = Callable[[float], str]
@@ -30,10 +35,10 @@ def hourly(values: Sequence[float], words: Words, what: str) -> str:
     for hour, value in enumerate(values):
         if value:
             height = max(1.5, (HEIGHT - TOP - BOTTOM) * value / top)
+            title = _title(f"{_hour(hour)}: {words(value)} {what}")
             marks.append(
                 f'<rect class="bar" x="{LEFT + hour * width + 1:.1f}" y="{HEIGHT - BOTTOM - height:.1f}" '
-                f'width="{width - 2:.1f}" height="{height:.1f}" rx="1.5">{_title(f"{_hour(hour)}: {words(value)} {what}")}'
-                "</rect>"
+                f'width="{width - 2:.1f}" height="{height:.1f}" rx="1.5">{title}</rect>'
             )
     ticks = [(share * top, words(share * top)) for share in (0, 0.5, 1) if share != 0.5 or top % 2 == 0 or top < 1]
     grid = "".join(_rule(_height(value / top), text) for value, text in ticks)
@@ -42,13 +47,12 @@ def hourly(values: Sequence[float], words: Words, what: str) -> str:
 
 def lines(series: Sequence[tuple[str, str, Sequence[Number]]], words: Words) -> str:
     """Lines over 24 hours on a logarithmic axis. series: (name, class, value of each hour)."""
-    known = [value for _, _, values in series for value in values if value is not None]
-    low, high = _decades(known)
+    ticks = _ticks([value for _, _, values in series for value in values if value is not None])
 
     def y(value: float) -> float:
-        return _height((math.log10(max(value, 1)) - low) / (high - low))
+        return _height(_share(value, ticks))
 
-    grid = "".join(_rule(y(10**i), words(10**i)) for i in range(low, high + 1))
+    grid = "".join(_rule(y(tick), _unit(tick)) for tick in ticks)
     return _svg(HEIGHT, grid + "".join(_line(*each, y, words) for each in series) + _hours())
 
 
@@ -73,11 +77,11 @@ def _line(name: str, style: str, values: Sequence[Number], y: Callable[[float], 
 
 def histogram(bars: Sequence[Sequence[int]], words: Words, what: str) -> str:
     """Counts over a logarithmic axis of us. bars: [from, to, count]."""
-    low, high = _decades([edge for begin, end, _ in bars for edge in (begin, end)])
+    ticks = _ticks([edge for begin, end, _ in bars for edge in (begin, end)])
     top = _nice(max(count for _, _, count in bars))
 
     def x(us: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(max(us, 1)) - low) / (high - low)
+        return LEFT + (WIDTH - LEFT - RIGHT) * _share(us, ticks)
 
     marks = []
     for begin, end, count in bars:
@@ -88,15 +92,14 @@ def histogram(bars: Sequence[Sequence[int]], words: Words, what: str) -> str:
             f'width="{max(1.0, x(end) - x(begin) - 1):.1f}" height="{height:.1f}" rx="1.5">{title}</rect>'
         )
     grid = "".join(_rule(_height(share), words(share * top)) for share in (0, 1))
-    every = math.ceil((high - low) / 6)
-    axis = "".join(_tick(x(10**i), duration(10**i)) for i in range(low, high + 1, every))
+    axis = "".join(_tick(x(tick), _unit(tick)) for tick in ticks[:: math.ceil(len(ticks) / 7)])
     return _svg(HEIGHT, grid + "".join(marks) + axis)
 
 
 def named(rows: Sequence[tuple[str, float, str]], mark: tuple[float, str] | None = None) -> str:
     """A bar for each (name, value, value in words); mark: a line across all at a value, and what it is."""
     top = max([value for _, value, _ in rows] + [mark[0] if mark else 0]) or 1
-    left, right = 138, 84
+    left, right = 132, 118
     room = WIDTH - left - right
     parts = []
     for i, (name, value, text) in enumerate(rows):
@@ -107,7 +110,7 @@ def named(rows: Sequence[tuple[str, float, str]], mark: tuple[float, str] | None
             f"{escape(shown(name, NAME_MAX))}</text>"
             f'<rect class="bar" x="{left}" y="{y}" width="{width:.1f}" height="{BAR}" rx="2">'
             f"{_title(f'{shown(name, 64)}: {text}')}</rect>"
-            f'<text x="{left + width + 6:.1f}" y="{y + 11}">{escape(text)}</text>'
+            f'<text x="{WIDTH - 2}" y="{y + 11}" text-anchor="end">{escape(text)}</text>'
         )
     height = TOP + len(rows) * STEP + (16 if mark else 0)
     if mark:
@@ -164,10 +167,32 @@ def _nice(most: float) -> float:
     """The next 1, 2 or 5 times a power of ten."""
     if most <= 1:
         return 1
-    power = 10 ** math.floor(math.log10(most))
+    power = 10.0 ** math.floor(math.log10(most))
     return next(step * power for step in (1, 2, 5, 10) if step * power >= most)
 
 
-def _decades(values: Sequence[float]) -> tuple[int, int]:
-    low = math.floor(math.log10(max(1, min(values))))
-    return low, max(low + 1, math.ceil(math.log10(max(1, *values))))
+def _ticks(values: Sequence[float]) -> list[int]:
+    """The ticks that have all values between them; two at least."""
+    low = max([i for i, tick in enumerate(TICKS) if tick <= min(values)], default=0)
+    high = min([i for i, tick in enumerate(TICKS) if tick >= max(values)], default=len(TICKS) - 1)
+    low = min(low, len(TICKS) - 2)
+    return list(TICKS[low : max(high, low + 1) + 1])
+
+
+def _share(value: float, ticks: Sequence[int]) -> float:
+    """Where a value is between the first and the last tick, 0 to 1."""
+    low, high = math.log10(ticks[0]), math.log10(ticks[-1])
+    return min(1.0, max(0.0, (math.log10(max(value, 1)) - low) / (high - low)))
+
+
+def _unit(us: int) -> str:
+    for unit, name in (
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "min"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+    ):
+        if us >= unit:
+            return f"{us // unit} {name}"
+    return f"{us} µs"
