@@ -134,7 +134,7 @@ def _findings(summary: Mapping[str, Any], examples: int) -> str:
         "No promise was broken.": ("Worth knowing", [each for each in found if each["severity"] == INFO]),
     }
     return "".join(
-        f"<h2>{title}</h2>{f'<p class="soft">{note}</p>' if note else ''}{proofs(some)}\n"
+        f"<h2>{title}</h2>" + (f'<p class="soft">{note}</p>' if note else "") + proofs(some)
         for note, (title, some) in parts.items()
         if some
     )
