@@ -29,8 +29,8 @@ _position, _host, _small = (1 - PLACE_ZERO, PLACE_ZERO - 1), (0, (SLOT_MAX + 1 <
 
 BOUNDS = {
     "seq": (0, (1 << 31) - 1), "wall": _time, "hlc": _time, "position": _position, "slot": _slot, "heir": _slot,
-    "n": _n, "cut": _n, "kind": _small, "what": _small, "gap": _small, "host": _host, "addressee": _host, "number": _time,
-    "taken_e": _e, "taken_c": _position, "e": _e, "le": _e, "c": _position, "at": _position,
+    "cut": _n, "kind": _small, "what": _small, "gap": _small, "host": _host, "addressee": _host, "number": _time,
+    "n": _n, "taken_e": _e, "taken_c": _position, "e": _e, "le": _e, "c": _position, "at": _position,
     "size": (0, (1 << 31) - 1), "host32": (0, (1 << 32) - 1),
 }  # fmt: skip
 """Column -> the least and the greatest value that can be."""

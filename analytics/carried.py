@@ -171,7 +171,12 @@ def save(directory: Path, state: Carried) -> None:
     """Write the state of its day and sync it. Raises OSError."""
     target = path_of(directory, state.day)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("w") as file:
+    write(target, state)
+
+
+def write(path: Path, state: Carried) -> None:
+    """Write a state into a file and sync it. Raises OSError."""
+    with path.open("w") as file:
         file.write(state.text())
         file.flush()
         os.fsync(file.fileno())

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("analytics", "mh_agent", "middleware", "mss_station", "transport")
-DATA = (".cddl", ".sql", "py.typed")
+DATA = (".cddl", ".css", ".sql", "py.typed")
 
 IMPORT_ALL = """
 import importlib, importlib.util, sys
