@@ -20,14 +20,13 @@ from types import FrameType
 from typing import NoReturn
 
 from roamcast.analytics import keys, nights
-from roamcast.analytics.carried import provisional_days
+from roamcast.analytics.carried import path_of, provisional_days
 from roamcast.analytics.engine import Engine, EngineError
 from roamcast.analytics.engine_local import LocalEngine
 from roamcast.analytics.progress import Progress
-from roamcast.analytics.report.about import About
-from roamcast.analytics.report.publish import Busy, exclusive, is_same, publish
-from roamcast.analytics.report.summary import summary
-from roamcast.analytics.report.text import text
+from roamcast.analytics.report.plain import text
+from roamcast.analytics.report.publish import PublishError, locked, publish
+from roamcast.analytics.report.summary import About, summary
 from roamcast.analytics.verdict import EXIT_CODES
 
 WRONG_USE, COULD_NOT_RUN = 2, 3
@@ -56,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--date", metavar="DATE", help="UTC day, YYYY-MM-DD (default: yesterday); or `all`: all there is, in one run"
     )
+    made.add_argument("--group", metavar="NAME", help="of this group, if there are logs of several")
     made.add_argument("--engine", choices=("spark", "local"), default="spark", help="default %(default)s")
     made.add_argument("--master", metavar="URL", help="Spark master (default: as spark-submit says, else local[*])")
     made.add_argument("--keys", type=Path, metavar="FILE", help="trust these keys alone (`mss-station logs keys`)")
@@ -69,57 +69,53 @@ class Audit:
     """One call of the command: the days that are opened again, and the day that is meant."""
 
     def __init__(self, options: argparse.Namespace, held: ExitStack, progress: Progress) -> None:
-        self._options = options
+        self._out: Path = options.out
         self._progress = progress
-        options.out.mkdir(parents=True, exist_ok=True)
-        held.enter_context(exclusive(options.out))
-        self._engine, self._name = self._start(held)
-        pinned = options.keys
-        self._keys, self._doubts = keys.load(self._engine.key_files(options.logs), pinned)
-        self._signed = f"by the keys in {pinned}" if pinned else "by the keys beside the uploads"
+        held.enter_context(locked(self._out))
+        engine, self._engine = self._start(options, held)
+        known, doubts = keys.load(engine.key_files(options.logs), options.keys)
+        self._signed = f"by the keys in {options.keys}" if options.keys else "by the keys beside the uploaded segments"
+        self._source = nights.Source(
+            engine=engine, logs=options.logs, group=options.group, keys=known, doubts=doubts, say=progress
+        )
 
-    def _start(self, held: ExitStack) -> tuple[Engine, str]:
-        options = self._options
-        deliveries = str(options.out / "deliveries") if options.deliveries else None
+    def _start(self, options: argparse.Namespace, held: ExitStack) -> tuple[Engine, str]:
+        deliveries = str(self._out / "deliveries") if options.deliveries else None
         if options.engine == "local":
             return LocalEngine(deliveries=deliveries), "local"
         from roamcast.analytics.engine_spark import SparkEngine
 
         self._progress("starting Spark")
-        staging = options.staging or str(options.out / ".staging")
+        staging = options.staging or str(self._out / ".staging")
         engine = held.enter_context(SparkEngine(staging, master=options.master, deliveries=deliveries))
-        return engine, f"spark {engine.session.version} on {engine.session.sparkContext.master}"
+        return engine, f"spark {engine.session.version}"
 
     def of(self, day: str) -> int:
         """Judge the day, and what is opened again before it. Returns the exit code."""
-        opened = [] if day == nights.WHOLE else provisional_days(self._options.out, day)
-        for each in opened:
+        opened = []
+        for each in [] if day == nights.WHOLE else provisional_days(self._out, day):
             night, about = self._judged(each)
-            if is_same(self._options.out, night):
-                break  # nothing has come since; so it is for those behind it
-            publish(self._options.out, night, about)
+            if path_of(self._out, each).read_text() == night.state.text():
+                break  # nothing has come since, and so it is with the days behind it
+            publish(self._out, night, about)
+            opened.append(each)
             self._progress.done()
-            print(f"{each}, judged again: {night.report.verdict}")
+            print(f"{each} again: {night.report.verdict}")
         night, about = self._judged(day)
-        page = publish(self._options.out, night, about)
+        folder = publish(self._out, night, about, opened)
         self._progress.done()
-        print(text(summary(night, about)))
-        print(f"report: {page}")
+        print(text(summary(night, about, opened), [str(folder / "report.html")]))
         return EXIT_CODES[night.report.verdict]
 
     def _judged(self, day: str) -> tuple[nights.Night, About]:
         begun = time.time_ns() // 1_000
-        given = (self._engine, self._options.logs)
-        if day == nights.WHOLE:
-            night = nights.audit_whole(*given, self._keys, self._progress, self._doubts)
-        else:
-            night = nights.audit_night(*given, self._options.out, day, self._keys, self._progress, self._doubts)
-        about = About(
-            day=day, logs=self._options.logs, engine=self._name, keys=self._signed, group=_groups(night),
+        whole = day == nights.WHOLE
+        night = nights.audit_whole(self._source) if whole else nights.audit_night(self._source, self._out, day)
+        return night, About(
+            day=day, logs=self._source.logs, engine=self._engine, keys=self._signed, group=night.group,
             software=f"roamcast {version('roamcast')}", run=uuid.uuid4().hex[:12], begun=begun,
             ended=time.time_ns() // 1_000,
         )  # fmt: skip
-        return night, about
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -131,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with ExitStack() as held:
             return Audit(options, held, progress).of(day)
-    except (EngineError, Busy, ValueError, OSError, MemoryError) as error:
+    except (EngineError, PublishError, ValueError, OSError, MemoryError) as error:
         progress.done()
         sys.stderr.write(f"roamcast-audit: {_reason(error)}\n")
         return COULD_NOT_RUN

@@ -25,7 +25,18 @@ from roamcast.analytics import tables, verdict
 from roamcast.analytics.bounds import chosen
 from roamcast.analytics.carried import Carried, Log, load_before
 from roamcast.analytics.checks.completeness import Followed
-from roamcast.analytics.engine import EVENTS, HEADER, NOTHING, Engine, Report, Say, silent, sorted_findings
+from roamcast.analytics.engine import (
+    EVENTS,
+    HEADER,
+    NOTHING,
+    Engine,
+    EngineError,
+    Report,
+    Say,
+    Wanted,
+    silent,
+    sorted_findings,
+)
 from roamcast.analytics.engine_local import LocalEngine
 from roamcast.analytics.evidence import OK, OPEN, TORN, UNSIGNED, Segment, rows
 from roamcast.analytics.ingest import ingest
@@ -49,6 +60,7 @@ class Night:
     report: Report
     """Only what no earlier night has reported; what is undecided is told each night."""
     state: Carried
+    group: str = ""
 
 
 def span(day: str) -> tuple[int, int]:
@@ -65,11 +77,15 @@ class WantedOfNight:
     read_from: Mapping[Log, int]
     cut: int
     until: int
+    group: str | None = None
+    """None: any."""
 
     def __call__(self, header: Mapping[str, Any]) -> int:
         """NOTHING, HEADER or EVENTS."""
         if not header:
             return EVENTS
+        if self.group is not None and header.get("group") != self.group:
+            return NOTHING
         opened = int(header.get("opened") or 0)
         later = opened >= self.until
         if header.get("writer") == "journal":  # a segment of it holds a day at most
@@ -80,9 +96,32 @@ class WantedOfNight:
         return EVENTS if int(header.get("seq") or 0) >= self.read_from.get(log, 0) else NOTHING
 
 
-def wanted(carried: Carried, until: int) -> WantedOfNight:
+def wanted(carried: Carried, until: int, group: str | None = None) -> WantedOfNight:
     """What a night that ends at `until` reads, from the state of an earlier one."""
-    return WantedOfNight(carried.read_from, carried.cut, until)
+    return WantedOfNight(carried.read_from, carried.cut, until, group)
+
+
+@dataclass(frozen=True)
+class WantedOfAll:
+    """A `Wanted` of every segment, or of every one of a group."""
+
+    group: str | None = None
+
+    def __call__(self, header: Mapping[str, Any]) -> int:
+        """NOTHING or EVENTS."""
+        return NOTHING if header and self.group is not None and header.get("group") != self.group else EVENTS
+
+
+everything = WantedOfAll()
+"""A `Wanted` of every segment."""
+
+
+def of_one_group(segments: Sequence[Segment]) -> str:
+    """The group that they are of, empty if there are none. Raises EngineError: they are of several."""
+    groups = sorted({str(each.header["group"]) for each in segments if each.header.get("group")})
+    if len(groups) > 1:
+        raise EngineError(f"there are logs of the groups {' and '.join(groups)}: say of which one (--group)")
+    return groups[0] if groups else ""
 
 
 def goes_on(segments: Iterable[Segment], verified: bool) -> frozenset[Followed]:
@@ -155,7 +194,7 @@ def run_night(
     report.hosts = verdict.per_host(made["clients"], report.findings, pending)
     state = settled(read, report, carried, day, (hold, margin))
     state.reported = all_keys
-    return Night(report, state)
+    return Night(report, state, of_one_group(read))
 
 
 def _of_left_behind(report: Report, carried: Carried) -> pa.Table:
@@ -187,48 +226,53 @@ def run_whole(
 
     more: as in `run_night`.
     """
-    made, differences = ingest(list(segments))
+    read = list(segments)
+    made, differences = ingest(read)
     differences = pa.concat_tables([differences, tables.violations(more)])
     report = engine.judge(made, differences, made["orders"], Options(), say)
-    return Night(report, Carried(WHOLE))
+    return Night(report, Carried(WHOLE), of_one_group(read))
 
 
-def audit_whole(
-    engine: Engine,
-    logs: str,
-    keys: Keys | None = None,
-    say: Say = silent,
-    more: Sequence[Mapping[str, Any]] = (),
-) -> Night:
-    """Judge all files below `logs`. Raises EngineError: the engine cannot run."""
-    return run_whole(engine.read(logs, everything, keys, say), engine, say, more)
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where the logs are, and how they are read."""
+
+    engine: Engine
+    logs: str
+    group: str | None = None
+    """None: there is only one."""
+    keys: Keys | None = None
+    doubts: Sequence[Mapping[str, Any]] = ()
+    """Both as `keys.load` has returned them."""
+    say: Say = silent
+
+    def read(self, needs: Wanted) -> list[Segment]:
+        """Read what is needed. Raises EngineError: the engine cannot run, or there are logs of several groups."""
+        segments = self.engine.read(self.logs, needs, self.keys, self.say)
+        of_one_group(segments)
+        return segments
 
 
-def everything(_header: Mapping[str, Any]) -> int:
-    """A `Wanted` of every segment."""
-    return EVENTS
+def audit_whole(source: Source) -> Night:
+    """Judge all that there is. Raises EngineError."""
+    return run_whole(source.read(WantedOfAll(source.group)), source.engine, source.say, source.doubts)
 
 
-def audit_night(
-    engine: Engine,
-    logs: str,
-    states: Path,
-    day: str,
-    keys: Keys | None = None,
-    say: Say = silent,
-    more: Sequence[Mapping[str, Any]] = (),
-) -> Night:
-    """Judge one day of all files below `logs`, from the state of an earlier day. The state it leaves is not saved.
+def audit_night(source: Source, states: Path, day: str) -> Night:
+    """Judge one day, from the state of an earlier day. The state it leaves is not saved.
 
-    states: the folder that has the states (carried.py). keys, more: what `keys.load` has returned.
+    states: the folder that has the states (carried.py).
 
     Raises:
         ValueError: the state of the earlier day cannot be read.
-        EngineError: the engine cannot run.
+        EngineError: see `Source.read`.
     """
     carried, until = load_before(states, day), span(day)[1]
-    segments = engine.read(logs, wanted(carried, until), keys, say)
-    return run_night(segments, day, carried, verified=keys is not None, more=more, engine=engine, say=say)
+    segments = source.read(wanted(carried, until, source.group))
+    verified = source.keys is not None
+    return run_night(
+        segments, day, carried, verified=verified, more=source.doubts, engine=source.engine, say=source.say
+    )
 
 
 def above(made: Tables, carried: Carried) -> Tables:

@@ -35,6 +35,15 @@ def options(arguments: list[str]) -> tuple[Options, Path | None]:
     parser.add_argument("--hosts", type=int, default=12, help="number of hosts (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=30.0, help="length of the load (default %(default)s)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work in DIR, which must not exist, and keep it")
+    parser.add_argument(
+        "--audit",
+        nargs="?",
+        const="spark",
+        choices=("spark", "local"),
+        metavar="ENGINE",
+        help="at the end audit the stations' delivery logs and the agents' journals, with ENGINE (spark, or local: "
+        "without Spark; default spark), and keep the page",
+    )
     given = parser.parse_args(arguments)
     if not 1 <= given.stations <= STATIONS_MAX:
         parser.error(f"--stations: from 1 to {STATIONS_MAX}")
@@ -45,7 +54,8 @@ def options(arguments: list[str]) -> tuple[Options, Path | None]:
     if given.keep is not None and given.keep.exists():
         parser.error(f"--keep: {given.keep} exists already")
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
-    return Options(seed=seed, stations=given.stations, hosts=given.hosts, seconds=given.seconds), given.keep
+    sizes = {"stations": given.stations, "hosts": given.hosts, "seconds": given.seconds}
+    return Options(seed=seed, audit=given.audit, **sizes), given.keep
 
 
 def main(arguments: list[str]) -> int:
@@ -71,8 +81,17 @@ def main(arguments: list[str]) -> int:
         if failed or keep is not None:
             print(f"stores, keys and logs are in {home}", file=sys.stderr)
         else:
-            shutil.rmtree(home, ignore_errors=True)
+            _clear(home, chosen.audit is not None)
         interrupts.ignore()
+
+
+def _clear(home: Path, audited: bool) -> None:
+    """Remove the run's directory, but for the report of the audit."""
+    for entry in home.iterdir() if audited else ():
+        if entry.name != "audit":
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    if not audited:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class Worker:
             self._wait(waiting)
 
     def open(self, host: str, file: Path, **fields: Any) -> None:
-        """Open a host's agent with its credential file. Fields: seed, ack_every."""
+        """Open a host's agent with its credential file. Fields: seed, ack_every, journal."""
         command = {"file": str(file), **fields}
         self._wait(self._post("open", host, command))
         self.hosts[host] = command

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from demo import interrupts
+from demo.auditing import audit, upload
 from demo.checker import judge
 from demo.cluster import Cluster, Station
 from demo.crew import Worker
@@ -47,6 +48,8 @@ class Options:
     stations: int
     hosts: int
     seconds: float
+    audit: str | None = None
+    """The engine that audits the delivery logs at the end; None: they are not audited."""
 
 
 @dataclass(slots=True)
@@ -141,8 +144,25 @@ class Run:
         for story in verdict.witnesses:
             self.say(f"  {story}")
         self.say("")
+        clean = self._audit()
         self.say(verdict.line())
-        return verdict.good and not self.operator.awaited
+        return verdict.good and not self.operator.awaited and clean
+
+    def _audit(self) -> bool:
+        """Audit the delivery logs, if that was asked for; tell its verdict and where the page is."""
+        if self.options.audit is None:
+            return True
+        uploaded = self.home / "uploaded"
+        self.say(upload(self.cluster.stations, self._journals(), uploaded))
+        found, page = audit(uploaded, self.home / "audit", self.options.audit, self.say)
+        self.say("")
+        self.say(f"page of the audit: {page}")
+        self.say(f"verdict of the audit, from the logs alone: {found}")
+        self.say("verdict of the judge, from what the applications saw:")
+        return found == "clean"
+
+    def _journals(self) -> Path:
+        return self.home / "journals"
 
     # ---- phases ----
 
@@ -158,7 +178,8 @@ class Run:
             worker.start()
         for i, name in enumerate(self.names):
             worker = self._worker(i)
-            worker.open(name, self.cluster.credentials[name], seed=options.seed)
+            journal = {"journal": str(self._journals() / name)} if options.audit else {}
+            worker.open(name, self.cluster.credentials[name], seed=options.seed, **journal)
         made = f"{first.id} is made by init" + (f", {len(joined)} more by invite and join" if joined else "")
         self.say(f"{made}; hosts are enrolled; the load begins")
 

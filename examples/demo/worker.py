@@ -4,7 +4,7 @@
 
 | do | fields | effect |
 | --- | --- | --- |
-| open | file, seed, ack_every | open the host's agent; acknowledge after at most `ack_every` messages |
+| open | file, seed, ack_every, journal | open the host's agent; acknowledge after at most `ack_every` messages |
 | close | | acknowledge what was given and close it |
 | send | count, to, size | send so many as fast as the agent takes them; `to` null: broadcasts |
 | load | rate, mail, to, roam_s, stations, until | for `until` seconds at random: `rate` a second, the share `mail` of |
@@ -152,7 +152,8 @@ class Host(threading.Thread):
         """Open the agent and work until `close`."""
         command = self.commands.get()
         try:
-            agent = RoutedAgent(command["file"], acknowledge="manual", on_status=self._on_status)
+            journal = command.get("journal")
+            agent = RoutedAgent(command["file"], acknowledge="manual", on_status=self._on_status, journal=journal)
         except Exception as error:
             self._answer(command, error=f"{type(error).__name__}: {error}")
             return

@@ -11,7 +11,7 @@ from audit_world import NAMES, A, World, story
 
 from roamcast.analytics.carried import path_of, provisional_days, save
 from roamcast.analytics.engine_local import LocalEngine, audit, audit_directory
-from roamcast.analytics.nights import audit_night
+from roamcast.analytics.nights import Source, audit_night
 from roamcast.analytics.reading import decode
 from roamcast.transport.segment import SegmentEncoder, SegmentHeader
 
@@ -118,14 +118,14 @@ def test_a_night_of_files(tmp_path: Path) -> None:
     logs, states = tmp_path / "logs", tmp_path / "states"
     logs.mkdir()
     paths = write(story(), logs)
-    engine = LocalEngine()
-    first = audit_night(engine, str(logs), states, DAY)
+    source = Source(engine=LocalEngine(), logs=str(logs))
+    first = audit_night(source, states, DAY)
     assert first.report.verdict == "clean" and not first.state.provisional
     save(states, first.state)
     text = path_of(states, DAY).read_text()
-    assert audit_night(engine, str(logs), states, DAY).state.text() == text
+    assert audit_night(source, states, DAY).state.text() == text
     paths[0].unlink()
-    again = audit_night(engine, str(logs), states, DAY)
+    again = audit_night(source, states, DAY)
     assert again.report.verdict == "undecided"
     save(states, again.state)
     assert provisional_days(states, "2027-01-16") == [DAY]

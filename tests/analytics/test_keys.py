@@ -16,7 +16,7 @@ from test_files import DAY, MIDNIGHT, encode
 from roamcast.analytics import keys
 from roamcast.analytics.carried import Carried
 from roamcast.analytics.engine_local import LocalEngine
-from roamcast.analytics.nights import Night, audit_whole, run_night
+from roamcast.analytics.nights import Night, Source, audit_whole, run_night
 from roamcast.analytics.reading import decode, no_keys
 from roamcast.transport.segment import SegmentHeader, key_id
 from roamcast.transport.segment_keys import KeysFile, StationKeys, keys_text
@@ -54,7 +54,7 @@ def logs(tmp_path: Path) -> Path:
 
 def audited(logs: Path, pinned: Path | None = None) -> Night:
     known, found = keys.load(logs, pinned)
-    return audit_whole(LocalEngine(), str(logs), known, more=found)
+    return audit_whole(Source(engine=LocalEngine(), logs=str(logs), keys=known, doubts=found))
 
 
 def kinds(night: Night) -> dict[str, set[int]]:

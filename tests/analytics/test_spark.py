@@ -27,7 +27,7 @@ from roamcast.analytics.engine_spark import SparkEngine
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import Options
-from roamcast.analytics.nights import audit_night, run_night, span
+from roamcast.analytics.nights import Source, audit_night, run_night, span
 
 FAST = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -203,7 +203,8 @@ def test_nights(spark: SparkEngine, tmp_path: Path) -> None:
 def test_a_night_of_files(spark: SparkEngine, tmp_path: Path) -> None:
     write(story(), tmp_path / "logs" if (tmp_path / "logs").mkdir() is None else tmp_path)
     one, other = (
-        audit_night(engine, str(tmp_path / "logs"), tmp_path / "states", DAY) for engine in (spark, LocalEngine())
+        audit_night(Source(engine=engine, logs=str(tmp_path / "logs")), tmp_path / "states", DAY)
+        for engine in (spark, LocalEngine())
     )
     assert one.report.verdict == "clean" and one.state.text() == other.state.text()
 

@@ -15,7 +15,7 @@ from harness import Bench, until
 from roamcast.analytics import keys
 from roamcast.analytics.engine import Report
 from roamcast.analytics.engine_local import LocalEngine
-from roamcast.analytics.nights import audit_whole
+from roamcast.analytics.nights import Source, audit_whole
 from roamcast.analytics.verdict import CLEAN
 
 PLACES = {"a": "s1", "b": "s2", "c": "s3", "d": "s1"}
@@ -35,7 +35,7 @@ def uploaded(bench: Bench, to: Path) -> Path:
 def audited(folder: Path) -> Report:
     """The audit of all, by the keys beside the segments."""
     known, found = keys.load(folder)
-    return audit_whole(LocalEngine(), str(folder), known, more=found).report
+    return audit_whole(Source(engine=LocalEngine(), logs=str(folder), keys=known, doubts=found)).report
 
 
 def test_stations_that_are_killed_under_load_have_logged_all_once(make_bench: Callable[..., Bench]) -> None:
