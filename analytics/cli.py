@@ -137,19 +137,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def today() -> date:
+    """The UTC day it is."""
+    return datetime.now(UTC).date()
+
+
 def _day(given: str | None) -> str:
     """The day that is meant. Wrong use ends the process with 2."""
-    today = datetime.now(UTC).date()
+    now = today()
     if given is None:
-        return (today - timedelta(days=1)).isoformat()
+        return (now - timedelta(days=1)).isoformat()
     if given == nights.WHOLE:
         return given
     try:
         day = date.fromisoformat(given)
     except ValueError:
         parser().error(f"--date: {given!r} is no day; it is written YYYY-MM-DD")
-    if day >= today:
-        parser().error(f"--date: {day} is not over (UTC, where it is {today}); what there is by now: --date all")
+    if day >= now:
+        parser().error(f"--date: {day} is not over (UTC, where it is {now}); what there is by now: --date all")
     return day.isoformat()
 
 

@@ -35,7 +35,7 @@ def encode(log: list[list[Any]], header: SegmentHeader, closed: int | None, sign
     return data + (encoder.trailer(closed, sign) if closed is not None else b"")
 
 
-def write(world: World, directory: Path) -> list[Path]:
+def write(world: World, directory: Path, group: str = "g") -> list[Path]:
     """Two segments per station."""
     paths = []
     for slot, log in world.logs.items():
@@ -43,7 +43,7 @@ def write(world: World, directory: Path) -> list[Path]:
         for seq, part in enumerate((log[: len(log) // 2], log[len(log) // 2 :]), 1):
             header = SegmentHeader(
                 writer="station",
-                group="g",
+                group=group,
                 id=f"s{slot}",
                 seq=seq,
                 prev=prev,
