@@ -38,9 +38,9 @@ def processes(home: Path) -> set[int]:
 
 
 def test_demo_runs_and_its_verdict_is_good(seed: int, tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLES / "demo"), "--seconds", "12", "--seed", str(seed)]
+    command = [sys.executable, str(EXAMPLES / "demo"), "--audit", "--seconds", "12", "--seed", str(seed)]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("lost 0, doubled 0, out of order 0")
     for row in ("messages", "deliveries", "handoffs", "cuts", "station crashes", "latency p50", "handoff p99"):
@@ -48,7 +48,11 @@ def test_demo_runs_and_its_verdict_is_good(seed: int, tmp_path: Path) -> None:
     told = re.search(".*".join(STORY), done.stdout, re.S)
     assert told, done.stdout
     assert f"`config get` at {told[1]} says 14d too" in done.stdout, done.stdout
-    assert not list(tmp_path.iterdir()), "the demo left files behind"
+    assert "verdict of the audit, from the logs alone: clean" in done.stdout, done.stdout
+    page = re.search(r"^page of the audit: (.+)$", done.stdout, re.M)
+    assert page and Path(page[1]).read_text().lower().startswith("<!doctype html>")
+    left = {path.name for home in tmp_path.glob("roamcast-demo-*") for path in home.iterdir()}
+    assert left == {"audit"}, "the demo left files behind"
 
 
 @pytest.mark.parametrize("arguments", [["--hosts", "0"], ["--stations", "99"], ["--seconds", "x"], ["--no-such"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -134,6 +135,18 @@ def test_the_agent_of_the_readme_talks_over_the_stations_of_the_readme(home: Pat
     assert "broadcast: stored" in text
     assert "my own broadcast, in its place in the order: b'ada is on the road'" in text
     assert "bob says b'goodbye'" in text
+
+
+def test_the_audit_of_the_readme_says_that_yesterday_cannot_be_told(home: Path) -> None:
+    """The stations were not there yet; what they have logged today is uploaded, and does not count."""
+    for station in ("north", "south"):
+        output(home, f"mss-station logs upload {station} uploaded")
+    audit = shell(home, block("audit"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    text, _ = audit.communicate(timeout=120)
+    assert audit.returncode == 4, text
+    assert text.count("UNDECIDED") == 1 and "there is no log of any station" in text
+    report = json.loads(next((home / "audit").glob("20*/report.json")).read_text())
+    assert report["verdict"] == "undecided" and report["run"]["engine"].startswith("spark")
 
 
 def test_interrupt_ends_the_agent_of_the_readme_at_once_by_one_traceback(home: Path) -> None:
