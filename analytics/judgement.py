@@ -139,7 +139,7 @@ class Case:
         scratch = np.full(history.count, -1, np.int64)
         found = []
         for receiver in receivers.stations(history):
-            outcome.findings += fifo.out_of_order(history, receiver, "", scratch)
+            outcome.findings += fifo.out_of_order(history, receiver, self.names, scratch)
             found.append(causal.inversions(history, self.clock, receiver, self._not_ordered(receiver)))
         outcome.findings += self._judged(outcome, found)
         counted = [
@@ -214,7 +214,7 @@ class Case:
             life = self.membership.lives.get(client)
             account, rows = self.accounts.check(client, mine, [judged[c] for c in life.heir_of] if life else [])
             outcome.findings += clock.not_extended(history, history.hlc, receiver, name)
-            outcome.findings += rows + fifo.out_of_order(history, receiver, name, scratch)
+            outcome.findings += rows + fifo.out_of_order(history, receiver, self.names, scratch)
             outcome.findings += stamps.understated(history, self.stamps, self.membership, receiver, name)
             outcome.pending[client] = account.pending
             given = np.isin(account.pending, receiver.message)  # but not acknowledged yet

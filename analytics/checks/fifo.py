@@ -6,7 +6,7 @@ neighbours must come in that order. No row is sorted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -23,8 +23,11 @@ PER_RECEIVER_MAX = 100
 """Findings of one kind at one receiver that are told one by one; the rest is counted in the last one."""
 
 
-def out_of_order(history: History, receiver: Receiver, name: str, scratch: Ints) -> list[dict[str, Any]]:
-    """Find `fifo_sender` and `fifo_origin`. scratch: one per message, filled with -1, as it is again afterwards."""
+def out_of_order(history: History, receiver: Receiver, names: Sequence[str], scratch: Ints) -> list[dict[str, Any]]:
+    """Find `fifo_sender` and `fifo_origin`.
+
+    names: of clients. scratch: one per message, filled with -1, as it is again afterwards.
+    """
     rows = np.arange(len(receiver.message))
     scratch[receiver.message] = rows
     made = []
@@ -40,17 +43,18 @@ def out_of_order(history: History, receiver: Receiver, name: str, scratch: Ints)
         bad = bad[np.argsort(row[bad], kind="stable")]
         for count, i in enumerate(bad[:PER_RECEIVER_MAX].tolist(), 1):
             rest = len(bad) - PER_RECEIVER_MAX if count == PER_RECEIVER_MAX else 0
-            made.append(_finding(history, receiver, kind, (int(row[i - 1]), int(row[i])), name) | {"count": 1 + rest})
+            made.append(_finding(history, receiver, kind, (int(row[i - 1]), int(row[i])), names) | {"count": 1 + rest})
     scratch[receiver.message] = -1
     return made
 
 
-def _finding(history: History, receiver: Receiver, kind: str, rows: tuple[int, int], name: str) -> dict[str, Any]:
+def _finding(history: History, receiver: Receiver, kind: str, rows: tuple[int, int], names: Sequence[str]) -> dict[str, Any]:
     """The message with the lower number came at row rows[0], behind that with the higher one at rows[1]."""
     late, early = rows
     x, y = int(receiver.message[late]), int(receiver.message[early])
+    name = "" if receiver.station else names[receiver.client]
     who = f"station {receiver.station}" if receiver.station else f"host {name}"
-    what = f"of sender {history.client[x]}, numbers {history.number[y]} and {history.number[x]}"
+    what = f"of host {names[int(history.client[x])]}, numbers {history.number[y]} and {history.number[x]}"
     if kind == "fifo_origin":
         what = f"of station {history.slot[x]}"
     return {
