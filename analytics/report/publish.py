@@ -119,7 +119,7 @@ def _swap(part: Path, target: Path, old: Path) -> None:
         os.rename(target, old)
     try:
         os.rename(part, target)
-    except OSError:
+    except BaseException:
         if had:
             os.rename(old, target)
         raise
