@@ -89,7 +89,9 @@ def _holes_of(station: int, position: Ints, slot: Ints, n: Ints, wall: Ints, beg
         made.append({
             "kind": "positions_missing", "severity": UNDECIDED, "station": station, "place": a + 1,
             "other_place": b - 1, "wall": wall[i], "count": b - a - 1,
-            "witness": f"the order of station {station} has no positions {a + 1} to {b - 1} in its log",
+            "witness": f"the order of station {station} has no "
+            + (f"position {a + 1}" if b == a + 2 else f"positions {a + 1} to {b - 1}")
+            + " in its log",
         })  # fmt: skip
     stretch = np.searchsorted(gaps, np.arange(len(slot)), side="right")
     by = np.lexsort((n, slot, stretch))

@@ -51,6 +51,12 @@ def test_a_clean_night() -> None:
     assert "CLEAN: On" in text(made) and "1 station1" in text(made)
 
 
+def test_the_keys_are_those_of_the_page_that_explains_them(pytestconfig: pytest.Config) -> None:
+    page = (pytestconfig.rootpath / "docs/protocols/audit-report.md").read_text()
+    assert set(re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\| (`[^|]*) \|", page)))) >= KEYS
+    assert all(f"`{key}`" in page for key in told()["counts"])
+
+
 def test_a_violated_night_names_what_was_lost() -> None:
     made = told(skipped(story()))
     assert made["verdict"] == "violated"
