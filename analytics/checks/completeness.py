@@ -131,6 +131,7 @@ def _chain(slot: int, line: Mapping[int, list[dict[str, Any]]], before: Head | N
             continue  # read again for what is still open
         if seq > expected:
             text = f"segments {expected} to {seq - 1} of station {slot} are not there"
+            text = f"segment {expected} of station {slot} is not there" if seq == expected + 1 else text
             wall = same[0]["wall_first"]
             yield _finding("segment_missing", slot, text, place=expected, other_place=seq - 1, wall=wall)
         elif not any(row["prev"].hex() in ends for row in same):
@@ -231,7 +232,7 @@ def _not_by_origin(
         x = int(which[0])
         kind = "invented" if severity == "violation" else "origin_log_missing"
         text = f"station {slot} does not tell of its message {history.name(x)}"
-        text += f" and {len(which) - 1} others" if len(which) > 1 else ""
+        text += f" and {len(which) - 1} more" if len(which) > 1 else ""
         row = _finding(kind, slot, text + ", but another station does", slot=slot, n=history.n[x], count=len(which))
         made.append(row | {"severity": severity, "wall": history.wall[x]})
     return made

@@ -48,7 +48,9 @@ def out_of_order(history: History, receiver: Receiver, names: Sequence[str], scr
     return made
 
 
-def _finding(history: History, receiver: Receiver, kind: str, rows: tuple[int, int], names: Sequence[str]) -> dict[str, Any]:
+def _finding(
+    history: History, receiver: Receiver, kind: str, rows: tuple[int, int], names: Sequence[str]
+) -> dict[str, Any]:
     """The message with the lower number came at row rows[0], behind that with the higher one at rows[1]."""
     late, early = rows
     x, y = int(receiver.message[late]), int(receiver.message[early])
@@ -93,7 +95,9 @@ def _holes_of(station: int, position: Ints, slot: Ints, n: Ints, wall: Ints, beg
         made.append({
             "kind": "positions_missing", "severity": UNDECIDED, "station": station, "place": a + 1,
             "other_place": b - 1, "wall": wall[i], "count": b - a - 1,
-            "witness": f"the order of station {station} has no positions {a + 1} to {b - 1} in its log",
+            "witness": f"the order of station {station} has no "
+            + (f"position {a + 1}" if b == a + 2 else f"positions {a + 1} to {b - 1}")
+            + " in its log",
         })  # fmt: skip
     by_number = np.lexsort((n, slot))
     by = by_number

@@ -19,7 +19,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from roamcast.analytics import tables
 from roamcast.analytics.checks.latency import HOUR, NEGATIVE, PER_DECADE
 from roamcast.analytics.engine import Report
-from roamcast.analytics.history import BROADCAST, MAIL, REFUSED
+from roamcast.analytics.history import BROADCAST, MAIL, NEVER, REFUSED
 from roamcast.analytics.streams import Sessions
 from roamcast.analytics.tables import Ints
 from roamcast.analytics.verdict import CLEAN, VIOLATED
@@ -170,12 +170,24 @@ def of_all(latencies: pa.Table) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def by_hour(report: Report, found: Moves) -> list[dict[str, Any]]:
+@dataclass(slots=True)
+class Sent:
+    """Messages of the day."""
+
+    kind: Ints
+    wall: Ints
+
+    def counts(self) -> dict[str, int]:
+        """How many there are of each kind."""
+        names = {"broadcast": BROADCAST, "mail": MAIL, "refused": REFUSED}
+        return {name: int((self.kind == number).sum()) for name, number in names.items()}
+
+
+def by_hour(report: Report, new: Sent, found: Moves) -> list[dict[str, Any]]:
     """The 24 hours of the day, UTC; of a run over many days all of them together."""
     hour, bucket, count = of_kind(report.latencies, "hour")
     latency = spread(hour % HOURS, bucket, count, HOURS)
-    walls = _sent_in_day(report)
-    sent = np.bincount(walls // HOUR % HOURS, minlength=HOURS)
+    sent = np.bincount(new.wall // HOUR % HOURS, minlength=HOURS)
     moved = np.bincount(found.wall // HOUR % HOURS, minlength=HOURS)
     when = found.gap_end // HOUR % HOURS
     longest = _greatest(when, found.gap, HOURS)
@@ -189,18 +201,15 @@ def by_hour(report: Report, found: Moves) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _sent_in_day(report: Report) -> Ints:
+def new_messages(report: Report) -> Sent:
+    """Messages that any station has ordered in the day, and none before."""
     history, since = report.case.history, report.case.options.since
-    walls: Ints = history.wall[(history.kind <= REFUSED) & (history.wall >= since)]
-    return walls
-
-
-def messages(report: Report) -> dict[str, int]:
-    """Messages whose own station (or, without its word, any) has ordered them in the day."""
-    history, since = report.case.history, report.case.options.since
-    kind = history.kind[history.wall >= since]
-    names = {"broadcast": BROADCAST, "mail": MAIL, "refused": REFUSED}
-    return {name: int((kind == number).sum()) for name, number in names.items()}
+    first = np.full(history.count, NEVER)
+    for order in history.orders.values():
+        known = order.message >= 0
+        np.minimum.at(first, order.message[known], order.wall[known])
+    mine = np.flatnonzero((history.kind <= REFUSED) & (first >= since) & (first < NEVER))
+    return Sent(history.kind[mine], first[mine])
 
 
 # ---- stations and files ----

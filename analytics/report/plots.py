@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 460, 190
 LEFT, RIGHT, TOP, BOTTOM = 50, 20, 12, 26
 BAR, STEP = 14, 24
 """Height of a bar with a name, and from one to the next."""
-NAME_MAX = 20
+NAME_MAX = 18
 
 TICKS = (
     *(10**i for i in range(8)), *(60_000_000 * each for each in (1, 10, 60, 600, 1_440, 14_400, 144_000)),
@@ -99,7 +99,7 @@ def histogram(bars: Sequence[Sequence[int]], words: Words, what: str) -> str:
 def named(rows: Sequence[tuple[str, float, str]], mark: tuple[float, str] | None = None) -> str:
     """A bar for each (name, value, value in words); mark: a line across all at a value, and what it is."""
     top = max([value for _, value, _ in rows] + [mark[0] if mark else 0]) or 1
-    left, right = 132, 118
+    left, right = 130, 136
     room = WIDTH - left - right
     parts = []
     for i, (name, value, text) in enumerate(rows):

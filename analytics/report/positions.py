@@ -21,6 +21,9 @@ from roamcast.analytics.tables import NO_CLIENT, PLACE_SHIFT, PLACE_ZERO, Ints
 
 JOURNAL = "journal"
 
+SPOTS_MAX = 12
+"""Of a finding."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spot:
@@ -84,10 +87,14 @@ class Positions:
             if message >= 0:
                 own = int(self._case.history.slot[message])
                 found += self._ordered(own, message, f"sent, in the order of its own station {own}")
+        if not found and x >= 0:  # its own station does not have it: those that do
+            found += [
+                spot for slot in self._case.history.orders for spot in self._ordered(slot, x, f"at station {slot}")
+            ]
         places: dict[tuple[int, int, int, str], Spot] = {}
         for spot in found:
             places.setdefault((spot.station, spot.segment, spot.row, spot.file), spot)
-        return [asdict(spot) for spot in places.values()]
+        return [asdict(spot) for spot in list(places.values())[:SPOTS_MAX]]
 
     # ---- what is looked up ----
 

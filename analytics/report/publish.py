@@ -7,6 +7,7 @@ Whoever runs an audit holds OUT/.lock from before it reads the states until it h
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -119,11 +120,12 @@ def _swap(part: Path, target: Path, old: Path) -> None:
         os.rename(target, old)
     try:
         os.rename(part, target)
-    except OSError:
+    except BaseException:
         if had:
             os.rename(old, target)
         raise
-    _sync_folder(target.parent)
+    with suppress(OSError):  # it is there, and whole: at worst a power cut brings the older one back
+        _sync_folder(target.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -146,7 +148,9 @@ def _sync(descriptor: int) -> None:
 def _sync_folder(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        with suppress(OSError):  # some file systems sync no folders
-            os.fsync(descriptor)
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems sync no folders
+            raise
     finally:
         os.close(descriptor)

@@ -53,7 +53,7 @@ def summary(night: Night, about: About, reopened: Sequence[str] = ()) -> dict[st
     moves = figures.moves(report.case.sessions, report.gaps, since)
     rows = report.findings.to_pylist()
     missing = [row for row in rows if row["severity"] == UNDECIDED and row["kind"] in EVIDENCE]
-    files = figures.files_of_day(report)
+    files, new = figures.files_of_day(report), figures.new_messages(report)
     stations = figures.by_station(report, moves, files, {row["station"] for row in missing})
     hosts = figures.hosts(figures.by_host(report, moves), WORST, SLOWEST)
     latency = figures.of_all(report.latencies)
@@ -64,7 +64,7 @@ def summary(night: Night, about: About, reopened: Sequence[str] = ()) -> dict[st
         "sentence": "",
         "provisional": night.state.provisional,
         "counts": {
-            "messages": figures.messages(report),
+            "messages": new.counts(),
             "deliveries": latency["deliveries"],
             "hosts": report.hosts.num_rows,
             "hosts_active": hosts["active"],
@@ -81,7 +81,7 @@ def summary(night: Night, about: About, reopened: Sequence[str] = ()) -> dict[st
         "hosts": {name: value for name, value in hosts.items() if name not in ("active", "pending")},
         "latency": latency,
         "gaps": figures.gaps(moves),
-        "hours": figures.by_hour(report, moves),
+        "hours": figures.by_hour(report, new, moves),
         "run": {**asdict(about), "reopened": list(reopened)},
     }
     made["sentence"] = _sentence(made, rows)

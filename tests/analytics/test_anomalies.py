@@ -175,7 +175,7 @@ CASES: dict[str, Case] = {
         hosts={"ann", "bob"}, left_out=(1, 5),
     ),
     "log without a row": Case(
-        without_row, {"positions_missing", "evidence"}, "station 2 has no positions 7 to 7", UNDECIDED,
+        without_row, {"positions_missing", "evidence"}, "station 2 has no position 7", UNDECIDED,
         {"ann", "bob"},
     ),
     "ordered twice": Case(again, {"ordered_twice"}, "station 2 ordered 1:5 again at 10"),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,6 @@ from bench.plan import Plan
 from roamcast.analytics.engine import Engine, Report, silent
 from roamcast.analytics.engine_local import LocalEngine
 from roamcast.analytics.engine_spark import SparkEngine
-from roamcast.analytics.evidence import Segment
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import Case, Options
 from roamcast.analytics.nights import everything
@@ -120,27 +121,43 @@ def measure_size(home: Path, messages: int, repeats: int, spark: SparkEngine, pl
 
 
 def measure_hard(home: Path, plan: Plan) -> Json:
-    """Shapes that are hard for a cluster: one host with half of all deliveries; very many small files."""
-    scale = plan.audit_hard
+    """Shapes that are hard for a cluster: one host with half of all deliveries; very many small files.
+
+    Each is made in a process of its own, and audited in one: only so its memory can be told.
+    """
+    scale, found = plan.audit_hard, []
     shapes = {
-        "one host has half of all": (made_logs.logs(int(2_500_000 * scale), 2, 10, 0, 7, mails=0.89), 1 << 62),
-        "20,000 small files": (made_logs.logs(int(5_000 * scale), STATIONS, HOSTS, MOVES, 7), 13),
+        "one host has half of all": ((int(2_500_000 * scale), 2, 10, 0, 7, 0.89), 1 << 62),
+        "very many small files": ((int(5_000 * scale), STATIONS, HOSTS, MOVES, 7), 13),
     }
-    return [hard(home / str(i), *item, plan) for i, item in enumerate(shapes.items())]
+    for i, (name, shape) in enumerate(shapes.items()):
+        logs = home / f"hard{i}"
+        alone(make, logs, *shape)
+        found.append({"name": name, **alone(hard, logs)})
+        plan.say(f"{name}: {found[-1]['wall_s']:.0f} s")
+        shutil.rmtree(logs)
+    return found
 
 
-def hard(home: Path, shape: str, made: tuple[list[Segment], int], plan: Plan) -> Json:
-    """One shape, in a session of its own."""
-    home.mkdir()
-    made_logs.write(made[0], home, made[1])
-    with SparkEngine(str(home.with_suffix(".staging")), master=MASTER, conf=CONF) as spark:
+def alone(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Do it in a fresh process."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()
+
+
+def make(logs: Path, about: tuple[Any, ...], size: int) -> None:
+    """Write the files of one shape."""
+    logs.mkdir()
+    made_logs.write(made_logs.logs(*about), logs, size)
+
+
+def hard(logs: Path) -> Json:
+    """Audit one shape, in a session of its own."""
+    with SparkEngine(str(logs.with_suffix(".staging")), master=MASTER, conf=CONF) as spark:
         found: list[Report] = []
-        cost = measured(lambda: found.append(whole(home, spark)))
-        peak = peak_mib()
-    told = {"name": shape, "deliveries": found[0].outcome.deliveries, "files": sum(1 for _ in home.iterdir())}
-    shutil.rmtree(home)
-    plan.say(f"{shape}: {cost.wall_s:.0f} s")
-    return told | {"wall_s": cost.wall_s, "cpu_s": cost.cpu_s, "peak_mib": peak}
+        cost = measured(lambda: found.append(whole(logs, spark)))
+        told = {"deliveries": found[0].outcome.deliveries, "files": sum(1 for _ in logs.iterdir())}
+        return told | {"wall_s": cost.wall_s, "cpu_s": cost.cpu_s, "peak_mib": peak_mib()}
 
 
 def measure(home: Path, plan: Plan) -> Json:
