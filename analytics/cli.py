@@ -9,25 +9,16 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-import time
-import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from roamcast.analytics import keys, nights
-from roamcast.analytics.carried import path_of, provisional_days
-from roamcast.analytics.engine import Engine, EngineError
-from roamcast.analytics.engine_local import LocalEngine
+from roamcast.analytics.days import WHOLE, today
 from roamcast.analytics.progress import Progress
-from roamcast.analytics.report.plain import text
-from roamcast.analytics.report.publish import PublishError, locked, publish
-from roamcast.analytics.report.summary import About, summary
-from roamcast.analytics.verdict import EXIT_CODES
 
 WRONG_USE, COULD_NOT_RUN = 2, 3
 
@@ -65,59 +56,6 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-class Audit:
-    """One call of the command: the days that are opened again, and the day that is meant."""
-
-    def __init__(self, options: argparse.Namespace, held: ExitStack, progress: Progress) -> None:
-        self._out: Path = options.out
-        self._progress = progress
-        held.enter_context(locked(self._out))
-        engine, self._engine = self._start(options, held)
-        known, doubts = keys.load(engine.key_files(options.logs), options.keys)
-        self._signed = f"by the keys in {options.keys}" if options.keys else "by the keys beside the uploaded segments"
-        self._source = nights.Source(
-            engine=engine, logs=options.logs, group=options.group, keys=known, doubts=doubts, say=progress
-        )
-
-    def _start(self, options: argparse.Namespace, held: ExitStack) -> tuple[Engine, str]:
-        deliveries = str(self._out / "deliveries") if options.deliveries else None
-        if options.engine == "local":
-            return LocalEngine(deliveries=deliveries), "local"
-        from roamcast.analytics.engine_spark import SparkEngine
-
-        self._progress("starting Spark")
-        staging = options.staging or str(self._out / ".staging")
-        engine = held.enter_context(SparkEngine(staging, master=options.master, deliveries=deliveries))
-        return engine, f"spark {engine.session.version}"
-
-    def of(self, day: str) -> int:
-        """Judge the day, and what is opened again before it. Returns the exit code."""
-        opened = []
-        for each in [] if day == nights.WHOLE else provisional_days(self._out, day):
-            night, about = self._judged(each)
-            if path_of(self._out, each).read_text() == night.state.text():
-                break  # nothing has come since, and so it is with the days behind it
-            publish(self._out, night, about)
-            opened.append(each)
-            self._progress.done()
-            print(f"{each} again: {night.report.verdict}")
-        night, about = self._judged(day)
-        folder = publish(self._out, night, about, opened)
-        self._progress.done()
-        print(text(summary(night, about, opened), [str(folder / "report.html")]))
-        return EXIT_CODES[night.report.verdict]
-
-    def _judged(self, day: str) -> tuple[nights.Night, About]:
-        begun = time.time_ns() // 1_000
-        whole = day == nights.WHOLE
-        night = nights.audit_whole(self._source) if whole else nights.audit_night(self._source, self._out, day)
-        return night, About(
-            day=day, logs=self._source.logs, engine=self._engine, keys=self._signed, group=night.group,
-            software=f"roamcast {version('roamcast')}", run=uuid.uuid4().hex[:12], begun=begun,
-            ended=time.time_ns() // 1_000,
-        )  # fmt: skip
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options = parser().parse_args(arguments)
@@ -125,21 +63,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _stopped)
     progress = Progress()
     try:
+        from roamcast.analytics.command import FAILURES, Audit
+    except ImportError as error:
+        return _cannot(progress, f"more has to be installed ({error}): pip install 'roamcast[audit]'")
+    try:
         with ExitStack() as held:
-            return Audit(options, held, progress).of(day)
-    except (EngineError, PublishError, ValueError, OSError, MemoryError) as error:
-        progress.done()
-        sys.stderr.write(f"roamcast-audit: {_reason(error)}\n")
-        return COULD_NOT_RUN
+            return Audit(options, held, progress, print).of(day)
+    except FAILURES as error:
+        return _cannot(progress, _reason(error))
     except KeyboardInterrupt:
         progress.done()
         sys.stderr.write("roamcast-audit: stopped; nothing was written\n")
         return 130
 
 
-def today() -> date:
-    """The UTC day it is."""
-    return datetime.now(UTC).date()
+def _cannot(progress: Progress, why: str) -> int:
+    progress.done()
+    sys.stderr.write(f"roamcast-audit: {why}\n")
+    return COULD_NOT_RUN
 
 
 def _day(given: str | None) -> str:
@@ -147,7 +88,7 @@ def _day(given: str | None) -> str:
     now = today()
     if given is None:
         return (now - timedelta(days=1)).isoformat()
-    if given == nights.WHOLE:
+    if given == WHOLE:
         return given
     try:
         day = date.fromisoformat(given)

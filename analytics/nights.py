@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from roamcast.analytics import tables, verdict
 from roamcast.analytics.bounds import chosen
 from roamcast.analytics.carried import Carried, Log, load_before
 from roamcast.analytics.checks.completeness import Followed
+from roamcast.analytics.days import DAY, WHOLE, span
 from roamcast.analytics.engine import (
     EVENTS,
     HEADER,
@@ -45,10 +45,6 @@ from roamcast.analytics.reading import Keys
 from roamcast.analytics.settling import MARGIN, came_back, given_up, settled
 from roamcast.analytics.tables import UNDECIDED, Tables
 
-WHOLE = "all"
-"""In place of a day: a run over all that there is."""
-
-DAY = 86_400_000_000
 HOLD = 7 * DAY
 """us; a host that has acknowledged nothing for so long does not hold the cut back."""
 
@@ -61,13 +57,6 @@ class Night:
     """Only what no earlier night has reported; what is undecided is told each night."""
     state: Carried
     group: str = ""
-
-
-def span(day: str) -> tuple[int, int]:
-    """Begin and end of a UTC day, us."""
-    begin = datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
-    end = begin + timedelta(days=1)
-    return int(begin.timestamp()) * 1_000_000, int(end.timestamp()) * 1_000_000
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from roamcast.analytics.nights import WHOLE
+from roamcast.analytics.days import WHOLE
 from roamcast.analytics.report import plots
 from roamcast.analytics.report.kinds import EVIDENCE
 from roamcast.analytics.report.proof import Proofs, name

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from roamcast.analytics.nights import WHOLE, Night
+from roamcast.analytics.days import WHOLE
+from roamcast.analytics.nights import Night
 from roamcast.analytics.report import figures
 from roamcast.analytics.report.kinds import EVIDENCE, kind_of
 from roamcast.analytics.report.positions import Positions

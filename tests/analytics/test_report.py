@@ -17,8 +17,9 @@ from test_anomalies import CASES, EVIDENCE
 
 from roamcast.analytics.carried import Carried, load_before, save
 from roamcast.analytics.checks.latency import HOUR
+from roamcast.analytics.days import WHOLE
 from roamcast.analytics.engine_local import LocalEngine, audit
-from roamcast.analytics.nights import WHOLE, Night, run_night, run_whole
+from roamcast.analytics.nights import Night, run_night, run_whole
 from roamcast.analytics.report import figures, kinds
 from roamcast.analytics.report.plain import missing, text
 from roamcast.analytics.report.summary import EXAMPLES, summary

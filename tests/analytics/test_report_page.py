@@ -14,8 +14,9 @@ from audit_world import A, story
 from reports import DAY, about, night, skipped, told
 
 from roamcast.analytics.carried import Carried
+from roamcast.analytics.days import WHOLE
 from roamcast.analytics.engine_local import audit
-from roamcast.analytics.nights import WHOLE, Night, run_night
+from roamcast.analytics.nights import Night, run_night
 from roamcast.analytics.report.kinds import KINDS
 from roamcast.analytics.report.page import BYTES_MAX, page
 from roamcast.analytics.report.plain import text
