@@ -13,7 +13,7 @@ from test_anomalies import CASES
 from test_files import encode, write
 
 from roamcast.analytics.engine_local import LocalEngine
-from roamcast.analytics.nights import WHOLE, audit_whole
+from roamcast.analytics.nights import WHOLE, Source, audit_whole
 from roamcast.analytics.reading import read
 from roamcast.analytics.report.summary import summary
 from roamcast.transport.segment import SegmentHeader
@@ -64,7 +64,7 @@ def test_a_finding_names_true_rows(name: str, tmp_path: Path) -> None:
     write(world, tmp_path)
     for host in case.journals:
         journal(world, host, tmp_path)
-    made = summary(audit_whole(LocalEngine(), str(tmp_path)), about(WHOLE, logs=str(tmp_path)))
+    made = summary(audit_whole(Source(engine=LocalEngine(), logs=str(tmp_path))), about(WHOLE, logs=str(tmp_path)))
     assert case.kinds <= {group["kind"] for group in made["findings"]}
     for group in made["findings"]:
         for example in group["examples"]:
@@ -79,7 +79,7 @@ def test_a_causal_violation_shows_that_the_sender_knew(tmp_path: Path) -> None:
     world = story()
     CASES["causal"].change(world)
     write(world, tmp_path)
-    made = summary(audit_whole(LocalEngine(), str(tmp_path)), about(WHOLE))
+    made = summary(audit_whole(Source(engine=LocalEngine(), logs=str(tmp_path))), about(WHOLE))
     (group,) = made["findings"]
     ann = next(example for example in group["examples"] if example["host"] == "ann")
     told = [re.sub(r" at session.*", "", spot["what"]) for spot in ann["log"]]
@@ -95,7 +95,7 @@ def test_both_times_of_a_doubled_message_are_shown(tmp_path: Path) -> None:
     CASES["journal twice"].change(world)
     write(world, tmp_path)
     journal(world, C, tmp_path)
-    made = summary(audit_whole(LocalEngine(), str(tmp_path)), about(WHOLE))
+    made = summary(audit_whole(Source(engine=LocalEngine(), logs=str(tmp_path))), about(WHOLE))
     (group,) = made["findings"]
     rows = [spot["row"] for spot in group["examples"][0]["log"] if spot["station"] == 0]
     assert len(rows) == 2 and len({str(event_at(str(tmp_path / "journal.rclog"), row)[1]["n"]) for row in rows}) == 1
