@@ -1,7 +1,8 @@
-"""`roamcast-audit` as a process that is ended at any time. BL-74."""
+"""`roamcast-audit` as a process that is ended at any time, and under spark-submit. BL-74."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+from roamcast.analytics import cli
+from roamcast.analytics.spark.java import java_home
 
 DAY = "2026-01-01"
 
@@ -43,3 +47,20 @@ def test_a_run_that_is_ended_leaves_nothing_that_is_taken_for_a_report(tmp_path:
     assert (out / DAY / "report.json").read_bytes() == before
     assert audit(logs, out, "all").wait(60) == 4
     assert not [path.name for path in out.iterdir() if path.name.endswith((".part", ".old"))]
+
+
+def test_spark_submit_runs_the_same_main(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "notes.txt").write_text("no segment")
+    submit = Path(sys.executable).with_name("spark-submit")
+    command = [submit, "--master", "local[1]", cli.__file__, "--logs", tmp_path / "logs", "--out", tmp_path / "out"]
+    home = java_home(os.environ, tmp_path)
+    environment = {**os.environ, "PATH": f"{submit.parent}:{os.environ['PATH']}"}
+    environment |= {"JAVA_HOME": home} if home else {}
+    done = subprocess.run(
+        [*map(str, command), "--date", DAY], capture_output=True, text=True, timeout=180, env=environment
+    )
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "notes.txt" in done.stdout
+    report = json.loads((tmp_path / "out" / DAY / "report.json").read_text())
+    assert report["verdict"] == "undecided" and report["run"]["engine"].startswith("spark")
