@@ -109,6 +109,8 @@ class Staging:
             self.folder = Folder((local or where).rstrip("/") + "/" + name)
             system, path = self.folder.place()
             system.create_dir(path, recursive=True)
+            if local is not None:
+                os.chmod(path, 0o700)  # pickles are read from it
         except (OSError, ValueError, pa.ArrowException) as error:
             raise EngineError(f"{where}: no staging folder can be made here ({error})") from None
         self.local: Path | None = Path(local, name) if local is not None else None

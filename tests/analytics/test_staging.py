@@ -34,6 +34,7 @@ os._exit(9)
 def test_what_a_dead_run_left_goes_and_what_a_living_one_has_stays(tmp_path: Path) -> None:
     alive = Staging(str(tmp_path))
     alive.folder.put("thing", 1)
+    assert alive.local is not None and alive.local.stat().st_mode & 0o777 == 0o700
     (tmp_path / "other").mkdir()
     subprocess.run([sys.executable, "-c", DIES, str(tmp_path)], check=False)
     assert len(list(tmp_path.iterdir())) == 5
