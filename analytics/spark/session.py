@@ -50,13 +50,13 @@ def start(master: str | None, conf: Mapping[str, str], scratch: str | None, log:
         EngineError: no pyspark, no Java, or Spark does not start.
     """
     try:
-        from pyspark.conf import SparkConf
+        from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise EngineError(f"the Spark engine needs more ({error}): pip install 'roamcast[audit]'") from None
-    active = SparkSession.getActiveSession()
+    active = SparkContext._active_spark_context
     if active is not None:
-        return active, False
+        return SparkSession(active), False
     settings, variables = _settings(master or conf.get("spark.master"), scratch)
     settings |= conf
     made = SparkConf(loadDefaults=False).setAll(list(settings.items()))
@@ -64,7 +64,8 @@ def start(master: str | None, conf: Mapping[str, str], scratch: str | None, log:
         if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started the JVM
             home = java_home(os.environ, Path(folder))
             variables |= {"JAVA_HOME": home} if home else {}
-        with environment(variables), failing("Spark does not start", log):
+        where = f" on master {settings['spark.master']}" if "spark.master" in settings else ""
+        with environment(variables), failing(f"Spark does not start{where}", log):
             session = SparkSession(_context(made, output.fileno()))
     session.sparkContext.setLogLevel("ERROR")
     return session, True
@@ -141,12 +142,30 @@ def reason(error: Exception, log: Path | None = None) -> str:
     text = str(error)
     with suppress(Exception):  # it is no failure of Java, or that has died
         text = error.java_exception.getMessage() or text  # type: ignore[attr-defined]
-    if "JAVA_GATEWAY_EXITED" in text and log is not None:
-        text = log.read_text(errors="replace")
-    lines = [line.strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not line.startswith(("at ", "File "))]
+    if log is not None and ("JAVA_GATEWAY_EXITED" in text or "stopped SparkContext" in text):
+        text = _of_log(_lines(log.read_text(errors="replace"))) or text
+    lines = _lines(text)
     in_python = [i for i, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
     if in_python:
         behind = [line for line in lines[in_python[-1] + 1 :] if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
-        return (behind or lines[in_python[-1] + 1 :])[0]
-    return lines[0] if lines else type(error).__name__
+        return (behind or lines[in_python[-1] :])[0]
+    return re.sub(r"^(\w+\.)+\w+(Exception|Error): ", "", lines[0]) if lines else type(error).__name__
+
+
+def _of_log(lines: list[str]) -> str:
+    """What the JVM says of its end: the plainest there is."""
+    for pattern in (
+        r"Reason: (.+)",
+        r"(Error occurred during initialization of VM)",
+        r"^(.*\w(?:Error|Exception): .+)",
+    ):
+        for line, after in zip(lines, [*lines[1:], ""], strict=True):
+            if found := re.search(pattern, line):
+                text = found[1].removeprefix('Exception in thread "main" ')
+                return f"{text}: {after}" if text.endswith("of VM") else text
+    return lines[-1] if lines else ""
+
+
+def _lines(text: str) -> list[str]:
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line and not line.startswith(("at ", "File "))]
