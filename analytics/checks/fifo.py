@@ -91,9 +91,15 @@ def _holes_of(station: int, position: Ints, slot: Ints, n: Ints, wall: Ints, beg
             "other_place": b - 1, "wall": wall[i], "count": b - a - 1,
             "witness": f"the order of station {station} has no positions {a + 1} to {b - 1} in its log",
         })  # fmt: skip
-    stretch = np.searchsorted(gaps, np.arange(len(slot)), side="right")
-    by = np.lexsort((n, slot, stretch))
-    same = (slot[by][1:] == slot[by][:-1]) & (stretch[by][1:] == stretch[by][:-1])
+    by_number = np.lexsort((n, slot))
+    by = by_number
+    if len(gaps):
+        stretch = np.searchsorted(gaps, by, side="right")
+        in_stretch = np.argsort(stretch, kind="stable")
+        by, stretch = by[in_stretch], stretch[in_stretch]
+        same = (slot[by][1:] == slot[by][:-1]) & (stretch[1:] == stretch[:-1])
+    else:
+        same = slot[by][1:] == slot[by][:-1]
     step = np.diff(n[by])
     for i in np.flatnonzero(same & (step > 1))[:PER_RECEIVER_MAX].tolist():
         j, k = int(by[i]), int(by[i + 1])
@@ -103,14 +109,13 @@ def _holes_of(station: int, position: Ints, slot: Ints, n: Ints, wall: Ints, beg
             "witness": f"station {station} ordered {slot[k]}:{n[k]} at {position[k]}, {slot[k]}:{n[j]} at "
             f"{position[j]}, and nothing between",
         })  # fmt: skip
-    by = np.lexsort((position, n, slot))
-    again = np.setdiff1d(np.arange(len(by)), starts_of(slot[by], n[by]))
+    again = np.flatnonzero((np.diff(slot[by_number]) == 0) & (np.diff(n[by_number]) == 0)) + 1
     return made + [
         {
             "kind": "ordered_twice", "station": station, "slot": slot[j], "n": n[j], "place": position[j],
             "wall": wall[j], "witness": f"station {station} ordered {slot[j]}:{n[j]} again at {position[j]}",
         }
-        for j in by[again[:PER_RECEIVER_MAX]].tolist()
+        for j in by_number[again[:PER_RECEIVER_MAX]].tolist()
     ]  # fmt: skip
 
 

@@ -7,7 +7,6 @@ before. Rows carry what changed against the row before of the same station: a va
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,9 @@ from roamcast.analytics.tables import Flags, Ints
 
 UNKNOWN = -1
 """The stamp of this message is not known: the origin's log, or its beginning, is not there."""
+
+CELLS_MAX = 1_000_000
+"""Sends times slots that are looked at together."""
 
 
 class Stamps:
@@ -88,34 +90,51 @@ def understated(
     """
     if not len(receiver.sent) or not len(receiver.message):
         return []
-    before = receiver.given_before()
     column, n = history.column[receiver.message], history.n[receiver.message]
-    made = []
-    by = np.argsort(column.astype(np.uint16), kind="stable")
-    cuts = np.searchsorted(column[by], np.arange(len(history.slots) + 1)).tolist()
-    for k, (begin, end) in enumerate(pairwise(cuts)):
-        rows = by[begin:end]
-        if membership.cut[k] < NEVER:
-            rows = rows[n[rows] <= membership.cut[k]]
-        if not len(rows):
-            continue
-        highest = np.maximum.accumulate(n[rows])
-        at = np.searchsorted(rows, before) - 1
-        seen = np.where(at >= 0, highest[np.maximum(at, 0)], 0)
-        says = stamps.value(receiver.sent, np.full(len(receiver.sent), k, np.int64))
+    told = n <= membership.cut[column]
+    sends, width = len(receiver.sent), len(history.slots)
+    made: list[dict[str, Any]] = []
+    step = max(1, CELLS_MAX // sends)
+    for first in range(0, width, step):
+        last = min(first + step, width)
+        mine = np.flatnonzero(told & (column >= first) & (column < last)) if step < width else np.flatnonzero(told)
+        seen = _seen(receiver, mine, column[mine] - first, n[mine], last - first)
+        says = stamps.value(np.tile(receiver.sent, last - first), np.repeat(np.arange(first, last), sends))
+        says = says.reshape(seen.shape)
         wrong = (says != UNKNOWN) & (says < seen)
-        if wrong.any() and membership.cut[k] < NEVER:
-            wrong &= ~membership.knew_ended(
-                history.slot[receiver.sent], int(history.slots[k]), history.wall[receiver.sent]
-            )
-        for i in np.flatnonzero(wrong).tolist():
-            sent, row = int(receiver.sent[i]), int(rows[int(np.searchsorted(highest, seen[i]))])
-            made.append({
-                "kind": "stamp_understated", "client": receiver.client, "host": name, "station": history.slot[sent],
-                "slot": history.slot[sent], "n": history.n[sent], "other_slot": history.slots[k], "other_n": seen[i],
-                "place": receiver.sent_place[i], "other_place": receiver.place[row], "wall": history.wall[sent],
-                "witness": f"host {name} had {history.slots[k]}:{seen[i]} at {receiver.place[row]} when it sent "
-                f"{history.name(sent)} at {receiver.sent_place[i]}, but its stamp says {says[i]} of station "
-                f"{history.slots[k]}",
-            })  # fmt: skip
+        for k in np.flatnonzero(wrong.any(axis=1)).tolist():
+            which = np.flatnonzero(wrong[k])
+            if membership.cut[first + k] < NEVER:
+                sent = receiver.sent[which]
+                slot = int(history.slots[first + k])
+                which = which[~membership.knew_ended(history.slot[sent], slot, history.wall[sent])]
+            rows = mine[column[mine] == first + k]
+            made += [
+                _told(history, receiver, name, i, int(rows[int(np.argmax(n[rows] == seen[k, i]))]), int(says[k, i]))
+                for i in which.tolist()
+            ]
     return made
+
+
+def _seen(receiver: Receiver, rows: Ints, column: Ints, n: Ints, width: int) -> Ints:
+    """For each column and send: the highest n of `rows` that stand before the send at the receiver; 0: there is none."""
+    sends = len(receiver.sent)
+    send = np.searchsorted(receiver.given_before(), rows, side="right")
+    seen = np.zeros(width * (sends + 1), np.int64)
+    np.maximum.at(seen, column * (sends + 1) + send, n)
+    highest: Ints = np.maximum.accumulate(seen.reshape(width, sends + 1), axis=1)[:, :sends]
+    return highest
+
+
+def _told(history: History, receiver: Receiver, name: str, i: int, row: int, says: int) -> dict[str, Any]:
+    """The finding for send i, which does not cover row `row`."""
+    sent, given = int(receiver.sent[i]), int(receiver.message[row])
+    return {
+        "kind": "stamp_understated", "client": receiver.client, "host": name, "station": history.slot[sent],
+        "slot": history.slot[sent], "n": history.n[sent], "other_slot": history.slot[given],
+        "other_n": history.n[given], "place": receiver.sent_place[i], "other_place": receiver.place[row],
+        "wall": history.wall[sent],
+        "witness": f"host {name} had {history.name(given)} at {receiver.place[row]} when it sent "
+        f"{history.name(sent)} at {receiver.sent_place[i]}, but its stamp says {says} of station "
+        f"{history.slot[given]}",
+    }  # fmt: skip
