@@ -138,7 +138,7 @@ class SparkEngine:
         """Run all checks, buckets of hosts side by side."""
         case = Case(made, orders, options)
         cores = self.session.sparkContext.defaultParallelism
-        expected = int(case.sessions.rows(case.history).sum())
+        expected = int(case.sessions.rows().sum())
         fair = max(ROWS_MIN, expected // (BUCKETS_PER_CORE * cores))
         buckets = case.buckets(min(self._rows_max, fair))
         with failing("judging failed"), published(self._deliveries, options.since) as folder:

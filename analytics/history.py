@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -59,8 +60,12 @@ class History:
         """Messages of hosts, sorted by (client, number)."""
         self.sends_of = np.searchsorted(self.client[self.by_sender], np.arange(len(made["clients"]) + 1))
         """Messages of client i in `by_sender`: sends_of[i] to sends_of[i + 1]."""
-        self.orders = self._orders(made["orders"])
-        self._positions: dict[int, Ints] = {}
+        begins = np.searchsorted(self.column, np.arange(len(self.slots) + 1))
+        self.begins: Ints = begins
+        """Messages of column k: begins[k] to begins[k + 1]."""
+        self.all_orders, self.range_of_order = self._all_orders(made["orders"])
+        """The orders of all stations, one behind the other; station -> where its rows begin and end."""
+        self._set_views()
 
     def _audience(self) -> Ints:
         to = np.where(self.kind == BROADCAST, TO_ALL, TO_NOBODY)
@@ -73,17 +78,40 @@ class History:
         slots: Ints = np.unique(np.concatenate([self.slot, *stations, tables.column(made["closed"], "slot")]))
         return slots[slots >= 0]
 
-    def _orders(self, orders: pa.Table) -> dict[int, StationOrder]:
+    def _all_orders(self, orders: pa.Table) -> tuple[StationOrder, dict[int, tuple[int, int]]]:
         station, position, slot, n, wall = (
             tables.column(orders, name) for name in ("station", "position", "slot", "n", "wall")
         )
-        message = found(self.key, message_key(slot, n))
         cuts = np.append(starts_of(station), len(station)).tolist()
-        return {int(station[a]): StationOrder(position[a:b], message[a:b], wall[a:b]) for a, b in pairwise(cuts)}
+        ranges = {int(station[a]): (a, b) for a, b in pairwise(cuts)}
+        return StationOrder(position, self.find(slot, n), wall), ranges
+
+    def _set_views(self) -> None:
+        of = self.all_orders
+        self.orders: dict[int, StationOrder] = {
+            station: StationOrder(of.position[a:b], of.message[a:b], of.wall[a:b])
+            for station, (a, b) in self.range_of_order.items()
+        }
+        """Station -> its order."""
+        self._positions: dict[int, Ints] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("orders", "_positions")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._set_views()
 
     def find(self, slot: Ints, n: Ints) -> Ints:
         """Index of each message (slot, n), -1 where no station tells of it."""
-        return found(self.key, message_key(slot, n))
+        if not self.count:
+            return np.full(len(slot), -1, np.int64)
+        known = (slot >= 0) & (slot < len(self.column_of_slot))
+        begin = self.begins[self.column_of_slot[np.where(known, slot, 0)]]  # of a slot without messages, whatever it is
+        at: Ints = np.clip(begin + n - self.n[np.minimum(begin, self.count - 1)], 0, self.count - 1)
+        away = np.flatnonzero((self.n[at] != n) | (self.slot[at] != slot))  # streams with holes, and what is not there
+        at[away] = found(self.key, message_key(slot[away], n[away]))
+        return at
 
     def position_at(self, station: int, message: Ints) -> Ints:
         """Position of messages in the order of a station; 0: not in it."""

@@ -108,7 +108,7 @@ class Case:
 
     def buckets(self, rows_max: int) -> list[tuple[int, int]]:
         """Ranges of clients with about rows_max deliveries each; all incarnations of a host are in one."""
-        weight = np.bincount(self.sessions.client, self.sessions.rows(self.history), minlength=len(self.names))
+        weight = np.bincount(self.sessions.client, self.sessions.rows(), minlength=len(self.names))
         host = self.sessions.host_of_client
         made, begin, load = [], 0, 0.0
         for client in range(len(self.names)):

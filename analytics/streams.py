@@ -6,6 +6,7 @@ per delivery or per session. `Places` answers the opposite question: when was th
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +41,7 @@ class Sessions:
         """Whether the host took part. If not, its WELCOME never came, and what the base says is no claim."""
         self.host_of_client: Ints = np.searchsorted(history.hosts, tables.column(clients, "host"))
         self.first = self._first_positions(history)
+        self._low, self._high = self._ranges(history)
         self._spool(history, sessions)
         self.range_of = np.searchsorted(self.client, np.arange(len(self.host_of_client) + 1))
         """Sessions of client i: range_of[i] to range_of[i + 1]."""
@@ -63,19 +65,25 @@ class Sessions:
             mine = np.flatnonzero(self.station == station)
             if not len(mine):
                 continue
-            real = order.message >= 0
-            column, n = history.column[order.message[real]], history.n[order.message[real]]
-            by = np.lexsort((n, column))
-            position = order.position[real][by]
-            cuts = np.searchsorted(column[by], np.arange(len(history.slots) + 1))
-            for k in range(len(history.slots)):
-                a, b = cuts[k], cuts[k + 1]
+            position = np.full(history.count + 1, NEVER)
+            position[order.message[::-1]] = order.position[::-1]  # what no station tells of goes behind the others
+            for k, (a, b) in enumerate(pairwise(history.begins.tolist())):
                 if a == b:
                     continue
                 lowest = np.append(np.minimum.accumulate(position[a:b][::-1])[::-1], NEVER)
-                begin = lowest[np.searchsorted(n[by][a:b], self.base[mine, k], side="right")]
+                begin = lowest[np.searchsorted(history.n[a:b], self.base[mine, k], side="right")]
                 first[mine] = np.minimum(first[mine], begin)
         return first
+
+    def _ranges(self, history: History) -> tuple[Ints, Ints]:
+        """The rows of `History.all_orders` in which each session can have given anything."""
+        low, high = np.zeros(len(self.e), np.int64), np.zeros(len(self.e), np.int64)
+        for station, order in history.orders.items():
+            mine = np.flatnonzero(self.station == station)
+            begin = history.range_of_order[station][0]
+            low[mine] = begin + np.searchsorted(order.position, np.maximum(self.first[mine], 1))
+            high[mine] = begin + np.searchsorted(order.position, self.given[mine], side="right")
+        return low, np.maximum(low, high)
 
     def _spool(self, history: History, sessions: pa.Table) -> None:
         """Spool entries of all sessions as columns: session, position, slot, n, message."""
@@ -88,31 +96,25 @@ class Sessions:
         self.spool_n = values[offsets[:-1][owner] + 2 * element + 1]
         self.spool_message = history.find(self.spool_slot, self.spool_n)
 
-    def rows(self, history: History) -> Ints:
+    def rows(self) -> Ints:
         """How many positions each session has at most to look at: about its deliveries, for a broadcast group."""
-        made = np.zeros(len(self.e), np.int64)
-        for station, order in history.orders.items():
-            mine = np.flatnonzero(self.station == station)
-            low = np.searchsorted(order.position, np.maximum(self.first[mine], 1))
-            made[mine] = np.maximum(np.searchsorted(order.position, self.given[mine], side="right") - low, 0)
-        return made
+        return self._high - self._low
 
     def expand(self, history: History, begin: int, end: int) -> Deliveries:
         """Lay out what the sessions of clients begin to end - 1 gave, sorted by (client, place)."""
         a, b = int(self.range_of[begin]), int(self.range_of[end])
-        parts = [self._from_spools(a, b)]
-        for station, order in history.orders.items():
-            mine = np.arange(a, b)[self.station[a:b] == station]
-            if len(mine):
-                parts.append(self._from_order(history, order.position, order.message, mine))
-        made = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        # A session's entries stand in the order of positions already: those of its spool, then those of its station.
-        session = made.pop("session")
-        by = np.argsort((session - a).astype(np.uint16 if b - a < 1 << 16 else np.int64), kind="stable")
-        made["client"], made["e"], made["station"] = self.client[session], self.e[session], self.station[session]
+        made, spooled = self._from_orders(history, a, b), self._from_spools(a, b)
+        if len(spooled["session"]):  # a session's spool, which has positions below 0, and then what its station ordered
+            made = {name: np.concatenate((spooled[name], values)) for name, values in made.items()}
+            by = np.argsort(made["session"], kind="stable")
+            made = {name: values[by] for name, values in made.items()}
+        session = made.pop("session") - a
+        count = np.bincount(session, minlength=b - a)
+        for name, values in (("client", self.client), ("e", self.e), ("station", self.station)):
+            made[name] = np.repeat(values[a:b], count)
         made["place"] = (made["e"] << PLACE_SHIFT) | (made["position"] + PLACE_ZERO)
-        made["acked"] = (made["position"] <= self.acked[session]).astype(np.int64)
-        return {name: values[by] for name, values in made.items()}
+        made["acked"] = (made["position"] <= np.repeat(self.acked[a:b], count)).astype(np.int64)
+        return made
 
     def _from_spools(self, a: int, b: int) -> dict[str, Ints]:
         i, j = np.searchsorted(self.spool_session, (a, b))
@@ -126,19 +128,21 @@ class Sessions:
             "n": self.spool_n[i:j][taken],
         }
 
-    def _from_order(self, history: History, position: Ints, message: Ints, mine: Ints) -> dict[str, Ints]:
-        low = np.searchsorted(position, np.maximum(self.first[mine], 1))
-        high = np.searchsorted(position, self.given[mine], side="right")
-        owner, row = laid_out(low, high - low)
-        session, what = mine[owner], message[row]
-        to = history.audience[what]
-        meant = (to == TO_ALL) | (to == self.host_of_client[self.client[mine]][owner])
+    def _from_orders(self, history: History, a: int, b: int) -> dict[str, Ints]:
+        session, row = laid_out(self._low[a:b], self._high[a:b] - self._low[a:b])
+        session += a
+        what = history.all_orders.message[row]
+        n = history.n[what]
         width = self.base.shape[1]
-        meant &= history.n[what] > self.base.reshape(-1)[session * width + history.column[what]]
-        session, row, what = session[meant], row[meant], what[meant]
+        meant = n > self.base.reshape(-1)[session * width + history.column[what]]
+        to = history.audience[what]
+        mail = np.flatnonzero(to != TO_ALL)
+        meant[mail] &= to[mail] == self.host_of_client[self.client[session[mail]]]
+        if not meant.all():
+            session, row, what, n = session[meant], row[meant], what[meant], n[meant]
         return {
-            "session": session, "position": position[row], "message": what, "slot": history.slot[what],
-            "n": history.n[what],
+            "session": session, "position": history.all_orders.position[row], "message": what,
+            "slot": history.slot[what], "n": n,
         }  # fmt: skip
 
 
