@@ -39,7 +39,7 @@ FILE_BYTES_MAX = 128 << 20
 ROWS_MIN = 250_000
 """Deliveries below which a bucket is not cut further."""
 
-BUCKETS_PER_CORE = 4
+BUCKETS_PER_CORE = 2
 """At least, so that no core waits long for the last bucket."""
 
 READING = {
