@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -19,14 +19,15 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.fs as pafs  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from roamcast.analytics.evidence import Segment, rows
+from roamcast.analytics.columns import laid_out
+from roamcast.analytics.evidence import Columns, Segment, rows
 from roamcast.analytics.staging import Folder
 from roamcast.analytics.tables import Ints
 from roamcast.middleware.delivery_log import EVENTS, INTS, TEXT, WORD
 
 DAY = 86_400_000_000
-DAYS_MAX = 16
-"""Of one segment: one that names more has a clock that is no clock, and all of it goes to UNKNOWN_DAY."""
+DAYS_MAX = 64
+"""Of one part: where more are told of, clocks are no clocks, and what is left goes to UNKNOWN_DAY."""
 UNKNOWN_DAY = "unknown"
 
 ROWS_MAX = 500_000
@@ -47,7 +48,9 @@ class PartWriter:
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder, self._name = folder, name
-        self._waiting: dict[tuple[str, str], list[pa.Table]] = defaultdict(list)
+        self._waiting: dict[str, list[tuple[int, Columns]]] = defaultdict(list)
+        self._rows: dict[str, int] = defaultdict(int)
+        self._days: dict[int, str] = {}
         self._files: dict[tuple[str, str], pq.ParquetWriter] = {}
         self._segments: list[tuple[str, Segment, dict[str, int]]] = []
 
@@ -57,60 +60,81 @@ class PartWriter:
         counts = {event: rows(columns) for event, columns in segment.events.items()}
         self._segments.append((path, replace(segment, events={}), counts))
         for event, columns in segment.events.items():
-            table = _table(event, number, columns)
-            day = np.asarray(columns["wall"]) // DAY
-            days = np.unique(day)
-            whole = len(days) == 1
-            for each in days if len(days) <= DAYS_MAX else [None]:
-                name = UNKNOWN_DAY if each is None else str(np.datetime64(int(each), "D"))
-                keep = whole or each is None
-                self._take((name, event), table if keep else table.filter(pa.array(day == each)))
+            self._waiting[event].append((number, columns))
+            self._rows[event] += counts[event]
+            if self._rows[event] >= ROWS_MAX:
+                self._write(event)
 
     def close(self, skipped: Sequence[str]) -> int:
         """Write what remains, and which paths are not wanted. Returns how many files were seen."""
-        for key in list(self._waiting):
-            self._write(key)
+        for event in list(self._waiting):
+            self._write(event)
         for file in self._files.values():
             file.close()
         self._folder.put(_list_of(self._name), (self._segments, list(skipped)))
         return len(self._segments) + len(skipped)
 
-    def _take(self, key: tuple[str, str], table: pa.Table) -> None:
-        self._waiting[key].append(table)
-        if sum(map(len, self._waiting[key])) >= ROWS_MAX:
-            self._write(key)
+    def _write(self, event: str) -> None:
+        table = _table(event, self._waiting.pop(event))
+        self._rows[event] = 0
+        day = table.column("wall").to_numpy() // DAY
+        names = np.array([self._day(number) for number in np.unique(day).tolist()])
+        of = np.unique(day, return_inverse=True)[1]
+        for name in np.unique(names).tolist():
+            keep = (names == name)[of]
+            self._file(name, event).write_table(table if keep.all() else table.filter(pa.array(keep)))
 
-    def _write(self, key: tuple[str, str]) -> None:
-        if key not in self._files:
-            system, path = self._folder.place(f"events/day={key[0]}/event={key[1]}/{self._name}.parquet")
+    def _day(self, number: int) -> str:
+        if number not in self._days and len(self._days) < DAYS_MAX:
+            self._days[number] = str(np.datetime64(number, "D"))
+        return self._days.get(number, UNKNOWN_DAY)
+
+    def _file(self, day: str, event: str) -> pq.ParquetWriter:
+        if (day, event) not in self._files:
+            system, path = self._folder.place(f"events/day={day}/event={event}/{self._name}.parquet")
             system.create_dir(os.path.dirname(path), recursive=True)
-            self._files[key] = pq.ParquetWriter(
-                path, schema(key[1]), filesystem=system, compression="lz4", use_dictionary=False
+            self._files[day, event] = pq.ParquetWriter(
+                path, schema(event), filesystem=system, compression="lz4", use_dictionary=False
             )
-        self._files[key].write_table(pa.concat_tables(self._waiting.pop(key)))
+        return self._files[day, event]
 
 
 def _list_of(part: str) -> str:
     return f"segments/{part}"
 
 
-def _table(event: str, number: int, columns: Mapping[str, Any]) -> pa.Table:
-    kinds, count = schema(event), rows(columns)
-    made = []
-    for field in kinds:
-        if field.name == "segment":
-            values = pa.array(np.full(count, number, np.int32))
-        elif field.name == "row":
-            values = pa.array(np.arange(count, dtype=np.int32))
-        elif columns.get(field.name) is None:
-            values = pa.nulls(count, field.type)
-        elif pa.types.is_list(field.type):
-            ends = np.concatenate(([0], np.cumsum(columns[field.name + "_len"], dtype=np.int64)))
-            values = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(columns[field.name]))
+def _table(event: str, parts: list[tuple[int, Columns]]) -> pa.Table:
+    """The rows of several segments, given by their numbers."""
+    counts = np.array([rows(columns) for _, columns in parts], np.int64)
+    made = {
+        "segment": pa.array(np.repeat(np.array([number for number, _ in parts], np.int32), counts)),
+        "row": pa.array(laid_out(np.zeros(len(parts), np.int64), counts)[1].astype(np.int32)),
+    }
+    for field in schema(event):
+        if field.name in made:
+            continue
+        given = [columns.get(field.name) for _, columns in parts]
+        missing = np.repeat(np.array([values is None for values in given]), counts)
+        if pa.types.is_string(field.type):
+            texts = [values or [None] * count for values, count in zip(given, counts.tolist(), strict=True)]
+            made[field.name] = pa.array([text for part in texts for text in part], field.type)
+            continue
+        dtype = field.type.value_type if pa.types.is_list(field.type) else field.type
+        zeros = counts * 0 if pa.types.is_list(field.type) else counts
+        flat = np.concatenate(
+            [np.zeros(n, dtype.to_pandas_dtype()) if v is None else v for v, n in zip(given, zeros, strict=True)]
+        )
+        if pa.types.is_list(field.type):
+            lengths = [
+                np.zeros(n, np.int64) if v is None else columns[field.name + "_len"]
+                for v, n, (_, columns) in zip(given, counts, parts, strict=True)
+            ]
+            ends = np.concatenate(([0], np.cumsum(np.concatenate(lengths), dtype=np.int64))).astype(np.int32)
+            mask = pa.array(missing) if missing.any() else None
+            made[field.name] = pa.ListArray.from_arrays(pa.array(ends), pa.array(flat), mask=mask)
         else:
-            values = pa.array(columns[field.name], field.type)
-        made.append(values)
-    return pa.table(made, schema=kinds)
+            made[field.name] = pa.array(flat, field.type, mask=missing if missing.any() else None)
+    return pa.table([made[name] for name in schema(event).names], schema=schema(event))
 
 
 def read_parts(folder: Folder, parts: Sequence[str]) -> dict[str, Segment | None]:
