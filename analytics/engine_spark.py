@@ -11,7 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +90,8 @@ class SparkEngine:
         """Stop Spark, if this engine has started it, and remove what was staged."""
         if self._started:
             self._started = False
-            self.session.stop()
+            with suppress(Exception):  # Java may have died; there is nothing to stop then
+                self.session.stop()
         self._staging.close()
 
     def __enter__(self) -> SparkEngine:
@@ -215,7 +216,8 @@ class SparkEngine:
                         say(progress)
                     told = progress
             except BaseException:
-                context.cancelJobGroup(group)
+                with suppress(Exception):
+                    context.cancelJobGroup(group)
                 raise
             return job.result(), outcome
 

@@ -142,6 +142,8 @@ def failing(what: str, log: Path | None = None) -> Iterator[None]:
 
 def reason(error: Exception, log: Path | None = None) -> str:
     """The one line of a failure that says most."""
+    if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
+        return "Spark's Java process has ended (out of memory, or killed?)"
     text = str(error)
     with suppress(Exception):  # it is no failure of Java, or that has died
         text = error.java_exception.getMessage() or text  # type: ignore[attr-defined]

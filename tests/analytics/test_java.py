@@ -10,7 +10,7 @@ import pytest
 
 from roamcast.analytics.engine import EngineError
 from roamcast.analytics.spark.java import java_home
-from roamcast.analytics.spark.session import is_told
+from roamcast.analytics.spark.session import is_told, reason
 
 FAKE = """#!/bin/sh
 case "$1" in --add-modules=*) [ {vector} = yes ] || exit 1; shift;; esac
@@ -95,3 +95,34 @@ def test_who_else_may_say_the_master(tmp_path: Path) -> None:
     assert not is_told({"SPARK_HOME": str(tmp_path)})
     defaults.write_text("spark.executor.memory 2g\nspark.master   yarn\n")
     assert is_told({"SPARK_HOME": str(tmp_path)}) and is_told({"SPARK_CONF_DIR": str(defaults.parent)})
+
+
+WORKER = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "tasks.py", line 1, in __call__
+    raise ValueError("a bug")
+ValueError: a bug
+
+JVM stacktrace:
+java.lang.Exception: java.lang.Exception: x
+"""
+JVM = """WARNING: Using incubator modules: jdk.incubator.vector
+26/11/28 12:00:00 WARN Something: not at all
+Exception in thread "main" org.apache.spark.SparkException: Master must be
+	at org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1)
+"""
+
+
+def test_a_failure_is_told_in_one_line(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    log.write_text(JVM)
+    assert reason(RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited"), log) == "Master must be"
+    assert reason(RuntimeError("java.io.IOException: No FileSystem\n\tat org.x")) == "No FileSystem"
+    assert reason(RuntimeError(WORKER)) == "ValueError: a bug"
+    assert reason(RuntimeError()) == "RuntimeError"
+    assert "Java process has ended" in reason(ConnectionRefusedError(111, "Connection refused"))
+    log.write_text(
+        "x\n26 ERROR StandaloneSchedulerBackend: Application has been killed. Reason: All masters are mute\n"
+    )
+    assert reason(RuntimeError("Cannot call methods on a stopped SparkContext."), log) == "All masters are mute"
