@@ -52,14 +52,15 @@ def inversions(history: History, clock: Ints, receiver: Receiver, pending: Ints)
 
     clock: T per message. pending: messages that the receiver is owed and has not been given: they come after all else.
     """
-    owed = pending[np.argsort(clock[pending], kind="stable")]
-    message = np.concatenate((receiver.message, owed))
-    x, y = inverted_rows(clock[message], history.client[message])
+    message, place, wall = receiver.message, receiver.place, receiver.wall
+    if len(pending):
+        owed = pending[np.argsort(clock[pending], kind="stable")]
+        message = np.concatenate((message, owed))
+        place, wall = (np.concatenate((values, np.zeros(len(owed), np.int64))) for values in (place, wall))
+    x, y = inverted_rows(clock[message], lambda: history.client[message])
     asked = (history.client[message[x]] != history.client[message[y]]) | (x >= len(receiver.message))
     x, y = x[asked], y[asked]
     unseen = x >= len(receiver.message)
-    place = np.concatenate((receiver.place, np.zeros(len(owed), np.int64)))
-    wall = np.concatenate((receiver.wall, np.zeros(len(owed), np.int64)))
     return Pairs(
         message[x],
         message[y],
@@ -71,7 +72,7 @@ def inversions(history: History, clock: Ints, receiver: Receiver, pending: Ints)
     )
 
 
-def inverted_rows(clock: Ints, sender: Ints) -> tuple[Ints, Ints]:
+def inverted_rows(clock: Ints, sender: Callable[[], Ints]) -> tuple[Ints, Ints]:
     """Pairs of rows (late, earlier one with a greater T). Within LAG_MAX rows all, beyond the last of each sender."""
     if len(clock) < 2:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -91,7 +92,7 @@ def inverted_rows(clock: Ints, sender: Ints) -> tuple[Ints, Ints]:
     else:
         active = active[active > LAG_MAX]
         deep = active[highest[active - LAG_MAX - 1] > clock[active]]
-        more = _last_of_each_sender(clock, sender, deep) if len(deep) else None
+        more = _last_of_each_sender(clock, sender(), deep) if len(deep) else None
         if more is not None:
             found_late.append(more[0])
             found_early.append(more[1])

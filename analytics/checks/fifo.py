@@ -36,7 +36,8 @@ def out_of_order(history: History, receiver: Receiver, name: str, scratch: Ints)
         there = np.flatnonzero(order[: history.count] >= 0)
         row = order[there]
         message = there if line is None else line[there]
-        bad = np.flatnonzero((row[1:] < row[:-1]) & (group[message[1:]] == group[message[:-1]])) + 1
+        bad = np.flatnonzero(row[1:] < row[:-1]) + 1
+        bad = bad[group[message[bad]] == group[message[bad - 1]]]
         bad = bad[np.argsort(row[bad], kind="stable")]
         for count, i in enumerate(bad[:PER_RECEIVER_MAX].tolist(), 1):
             rest = len(bad) - PER_RECEIVER_MAX if count == PER_RECEIVER_MAX else 0

@@ -92,13 +92,13 @@ def understated(
     if not len(receiver.sent) or not len(receiver.message):
         return []
     column, n = history.column[receiver.message], history.n[receiver.message]
-    told = n <= membership.cut[column]
+    told = np.flatnonzero(n <= membership.cut[column])
     sends, width = len(receiver.sent), len(history.slots)
     made: list[dict[str, Any]] = []
     step = max(1, CELLS_MAX // sends)
     for first in range(0, width, step):
         last = min(first + step, width)
-        mine = np.flatnonzero(told & (column >= first) & (column < last)) if step < width else np.flatnonzero(told)
+        mine = told[(column[told] >= first) & (column[told] < last)] if step < width else told
         seen = _seen(receiver, mine, column[mine] - first, n[mine], last - first)
         says = stamps.value(np.tile(receiver.sent, last - first), np.repeat(np.arange(first, last), sends))
         says = says.reshape(seen.shape)
@@ -120,7 +120,8 @@ def understated(
 def _seen(receiver: Receiver, rows: Ints, column: Ints, n: Ints, width: int) -> Ints:
     """For each column and send: the highest n of `rows` that stand before the send; 0: there is none."""
     sends = len(receiver.sent)
-    send = np.searchsorted(receiver.given_before(), rows, side="right")
+    before = np.concatenate(([0], receiver.given_before(), [len(receiver.message)]))
+    send = np.repeat(np.arange(sends + 1), np.diff(before))[rows]
     seen = np.zeros(width * (sends + 1), np.int64)
     np.maximum.at(seen, column * (sends + 1) + send, n)
     highest: Ints = np.maximum.accumulate(seen.reshape(width, sends + 1), axis=1)[:, :sends]
