@@ -40,7 +40,7 @@ ROWS_MIN = 250_000
 """Deliveries below which a bucket is not cut further."""
 
 BUCKETS_PER_CORE = 2
-"""At least, so that no core waits long for the last bucket."""
+"""At least; more if buckets would be too large, and as many for every core."""
 
 READING = {
     "spark.sql.files.ignoreCorruptFiles": "true",  # such a file is no reason to stop: the driver reads it again
@@ -140,7 +140,8 @@ class SparkEngine:
         case = Case(made, orders, options)
         cores = self.session.sparkContext.defaultParallelism
         expected = int(case.sessions.rows().sum())
-        fair = max(ROWS_MIN, expected // (BUCKETS_PER_CORE * cores))
+        rounds = max(BUCKETS_PER_CORE, -(-expected // (self._rows_max * cores)))
+        fair = max(ROWS_MIN, expected // (rounds * cores))
         buckets = case.buckets(min(self._rows_max, fair))
         with failing("judging failed"), published(self._deliveries, options.since) as folder:
             outcome = self._passed(case, buckets, folder, say)
