@@ -39,9 +39,10 @@ class Stamps:
         inside = np.isin(slot, history.slots) & np.isin(entry, history.slots)
         line = history.column_of_slot[slot[inside]] * width + history.column_of_slot[entry[inside]]
         by = np.lexsort((n[inside], line))
-        self._line, self._n, self._value = line[by], n[inside][by], value[inside][by]
-        self._begin = np.searchsorted(self._line, np.arange(width * width + 1))
-        self._key = (self._line << N_BITS) | self._n
+        line = line[by]
+        self._n, self._value = n[inside][by], value[inside][by]
+        self._begin = np.searchsorted(line, np.arange(width * width + 1))
+        self._key = (line << N_BITS) | self._n
         self._since, self._from_start = self._stretches(history)
 
     def _stretches(self, history: History) -> tuple[Ints, Flags]:

@@ -33,7 +33,7 @@ class LogFiles:
     names: list[str]
     """As reports call them, in the order in which they are read."""
     content: Callable[[str], bytes] | None
-    """Reads one; None: they are files of this machine. Raises whatever it likes."""
+    """Reads one; None: they are files that can be opened. Raises whatever it likes."""
 
     def read(self, name: str, wanted: Wanted, keys: Keys | None) -> Segment | None:
         """Read one file here; None: it is not wanted."""
@@ -42,7 +42,7 @@ class LogFiles:
         try:
             data = self.content(name)
         except Exception:  # of Java, or of the connection to it
-            return Segment({}, {}, DAMAGED, f"{name} (cannot be read)")
+            return Segment({}, {}, DAMAGED, f"{name} (cannot be read)") if wanted({}) else None
         return reading.decode(data, name, keys) if wanted(reading.header_in(data) or {}) else None
 
 
@@ -54,9 +54,9 @@ def log_files(session: SparkSession, logs: str) -> LogFiles:
     directory = Path(local)
     if not directory.is_dir():
         raise EngineError(f"{logs}: no directory here")
-    root = "file:" + os.path.abspath(directory)
-    shown = Shown(root.rstrip("/") + "/", os.path.join(str(directory), "") if str(directory) != "." else "")
-    return LogFiles(root, shown, [str(path) for path in reading.files(directory)], None)
+    root = os.path.abspath(directory)
+    shown = Shown(os.path.join(root, ""), os.path.join(str(directory), "") if str(directory) != "." else "")
+    return LogFiles("file:" + root, shown, [str(path) for path in reading.files(directory)], None)
 
 
 def key_files(session: SparkSession, logs: str) -> list[tuple[str, bytes]]:

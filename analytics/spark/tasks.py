@@ -9,13 +9,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics.deliveries import DeliveryFolder
 from roamcast.analytics.engine import EVENTS, NOTHING, Wanted
+from roamcast.analytics.evidence import Segment
 from roamcast.analytics.judgement import Case
-from roamcast.analytics.reading import Keys, decode, header_in
+from roamcast.analytics.reading import Keys, decode, header_in, header_of, read
 from roamcast.analytics.spark.events import PartWriter
 from roamcast.analytics.staging import Folder
 
@@ -29,18 +31,18 @@ class Shown:
     """How a file is called in reports: as the local engine calls it."""
 
     root: str
-    """The folder of the logs as Spark calls it."""
+    """The folder of the logs, absolute."""
     shown: str
     """As the caller calls it."""
 
     def __call__(self, path: str) -> str:
-        """The name of the file with this path of Spark."""
+        """The name of the file with this path."""
         return self.shown + path.removeprefix(self.root) if path.startswith(self.root) else path
 
 
 @dataclass(frozen=True)
 class ReadFiles:
-    """Batches of (path, content) -> one row of PARTS."""
+    """Batches of (path) or (path, content) -> one row of PARTS. Without content it is opened here: a `file:`."""
 
     folder: Folder
     shown: Shown
@@ -52,16 +54,34 @@ class ReadFiles:
         part = secrets.token_hex(8)
         writer, skipped = PartWriter(self.folder, part), []
         for batch in batches:
-            for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
-                name, data = self.shown(path.as_py()), content.as_py()
-                what = self.wanted(header_in(data) or {})
-                if what == NOTHING:
+            for i, path in enumerate(batch.column(0).to_pylist()):
+                if batch.num_columns == 1:
+                    name, segment = self._opened(path)
+                else:
+                    name, segment = path, self._decoded(path, batch.column(1)[i].as_py())
+                if segment is None:
                     skipped.append(name)
-                    continue
-                segment = decode(data, name, self.keys)
-                writer.add(name, segment if what == EVENTS else replace(segment, events={}))
+                else:
+                    writer.add(name, segment)
         count = writer.close(skipped)
         yield pa.RecordBatch.from_pydict({"part": [part], "files": [count], "skipped": [len(skipped)]})
+
+    def _decoded(self, path: str, data: bytes) -> Segment | None:
+        what = self.wanted(header_in(data) or {})
+        return None if what == NOTHING else _needed(decode(data, path, self.keys), what)
+
+    def _opened(self, url: str) -> tuple[str, Segment | None]:
+        path = Path(url.removeprefix("file:"))
+        what = self.wanted(header_of(path) or {})
+        if what == NOTHING:
+            return self.shown(str(path)), None
+        segment = _needed(read(path, self.keys), what)
+        segment.path = self.shown(segment.path)
+        return self.shown(str(path)), segment
+
+
+def _needed(segment: Segment, what: int) -> Segment:
+    return segment if what == EVENTS else replace(segment, events={})
 
 
 @dataclass(frozen=True)

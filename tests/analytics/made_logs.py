@@ -18,7 +18,7 @@ from roamcast.transport.segment import SegmentEncoder, SegmentHeader
 
 BEGIN = 1_800_000_000_000_000
 BLOCK = 1 << 16
-EVERY = 256
+EVERY = 16
 """Positions between two acknowledgements."""
 
 

@@ -152,6 +152,26 @@ def test_bad_files_are_read_as_the_local_engine_reads_them(spark: SparkEngine, t
     assert all(name in told for name in ("empty.rclog", "noise.rclog", "_stray", "unreadable"))
 
 
+def test_another_file_system(spark: SparkEngine, tmp_path: Path) -> None:
+    """One that only Hadoop knows: what is in the files comes through Spark."""
+    (tmp_path / "logs" / "more").mkdir(parents=True)
+    shutil.move(write(story(), tmp_path / "logs")[0], tmp_path / "logs" / "more")
+    (tmp_path / "logs" / "noise.rclog").write_bytes(bytes(range(256)) * 9)
+    (tmp_path / "logs" / "_stray").write_bytes(b"half a fi")
+    (tmp_path / "logs" / ".hidden").write_bytes(b"half a fi")
+    (tmp_path / "logs" / "unreadable").symlink_to("/proc/self/mem")
+    spark.session._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.site.link./all", f"file:{tmp_path}")
+    found = spark.read("viewfs://site/all/logs", everything, None)
+    other = LocalEngine().read(str(tmp_path / "logs"), everything, None)
+    for segment in other:
+        segment.path = segment.path.replace(f"{tmp_path}/logs", "viewfs://site/all/logs")
+        segment.path = segment.path.replace("(Input/output error)", "(cannot be read)")
+    assert_same_segments(found, sorted(other, key=lambda segment: segment.path))
+    assert len(found) == 7
+    only = spark.read("viewfs://site/all/logs", lambda header: header.get("seq") == 2, None)
+    assert [Path(segment.path).name for segment in only] == ["s1-2.rclog", "s2-2.rclog"]
+
+
 def test_only_what_is_wanted_comes_back(spark: SparkEngine, tmp_path: Path) -> None:
     write(story(), tmp_path)
     (tmp_path / "_stray").write_bytes(b"half a fi")
@@ -311,7 +331,7 @@ def test_with_the_packaged_java_and_another_python_first(tmp_path: Path) -> None
         (programs / name).chmod(0o755)
     (tmp_path / "logs").mkdir()
     write(story(), tmp_path / "logs")
-    assert alone(tmp_path, PATH=str(programs)) == "4 segments of local[*,4]"
+    assert alone(tmp_path, PATH=str(programs), TZ="Asia/Kolkata") == "4 segments of local[*,4]"
 
 
 def test_what_keeps_spark_from_starting_is_one_line(tmp_path: Path) -> None:

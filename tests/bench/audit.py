@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import made_logs
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from bench import audit_sql
@@ -30,8 +31,8 @@ from roamcast.analytics.nights import everything
 from roamcast.analytics.verdict import CLEAN
 
 STATIONS, HOSTS, MOVES = 50, 200, 6
-COLUMNS = ("client", "place", "message", "station", "e", "wall")
-"""What the floor reads of a delivery."""
+COLUMNS = ("client", "place", "slot", "n", "station", "wall")
+"""What the floor reads of a delivery; the rows lie in the order of time."""
 
 FLOOR = "Spark: read, shuffle by host, sort (floor)"
 CHECKS, WHOLE = "audit on Spark, checks", "audit on Spark, from files"
@@ -59,7 +60,9 @@ class Scene:
         case = Case(self.made, self.made["orders"], Options())
         rows = case.deliveries(0, len(case.names))
         self.count = len(rows["place"])
-        pq.write_table(pa.table({name: rows[name] for name in COLUMNS}), self.deliveries, compression="zstd")
+        by = np.argsort(rows["wall"], kind="stable")  # as they happen
+        columns = {name: rows[name][by] for name in COLUMNS}
+        pq.write_table(pa.table(columns), self.deliveries, compression="zstd")
         facts = self.made["messages"].select(["client", "number", "hlc", "slot", "n"])
         pq.write_table(facts, home / "messages.parquet")
         self.messages = home / "messages.parquet"
