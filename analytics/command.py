@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import uuid
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from roamcast.analytics.engine import Engine, EngineError
 from roamcast.analytics.engine_local import LocalEngine
 from roamcast.analytics.progress import Progress
 from roamcast.analytics.report.plain import text
-from roamcast.analytics.report.publish import PublishError, locked, publish
-from roamcast.analytics.report.summary import About, summary
+from roamcast.analytics.report.publish import HTML, JSON, PublishError, locked, publish
+from roamcast.analytics.report.summary import About
 from roamcast.analytics.verdict import EXIT_CODES
 
 FAILURES = (EngineError, PublishError, ValueError, OSError, MemoryError)
@@ -68,7 +69,7 @@ class Audit:
         night, about = self._judged(day)
         folder = publish(self._out, night, about, opened)
         self._progress.done()
-        self._tell(text(summary(night, about, opened), [str(folder / "report.html")]))
+        self._tell(text(json.loads((folder / JSON).read_text()), [str(folder / HTML)]))
         return EXIT_CODES[night.report.verdict]
 
     def _judged(self, day: str) -> tuple[nights.Night, About]:
