@@ -152,9 +152,12 @@ def load(directory: Path, day: str) -> Carried:
     """The state of a day. Raises ValueError, OSError."""
     path = path_of(directory, day)
     try:
-        return Carried.parsed(path.read_text())
-    except (ValueError, KeyError, TypeError) as error:
+        found = Carried.parsed(path.read_text())
+        if found.day != day or Carried.parsed(found.text()) != found:
+            raise ValueError("it is of another day" if found.day != day else "its values are of other kinds")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} cannot be used ({error}): audit that day again") from None
+    return found
 
 
 def provisional_days(directory: Path, day: str) -> list[str]:

@@ -7,11 +7,12 @@ trusted. Source: audit.md R1.
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from datetime import date, timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -60,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options = parser().parse_args(arguments)
     day = _day(options.date)
+    if "://" not in options.logs and options.out.resolve().is_relative_to(Path(options.logs).resolve()):
+        parser().error("--out: not inside --logs, or reports would be taken for logs")
     signal.signal(signal.SIGTERM, _stopped)
     progress = Progress()
     try:
@@ -68,18 +71,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _cannot(progress, f"more has to be installed ({error}): pip install 'roamcast[audit]'")
     try:
         with ExitStack() as held:
-            return Audit(options, held, progress, print).of(day)
+            return Audit(options, held, progress, _tell).of(day)
     except FAILURES as error:
         return _cannot(progress, _reason(error))
     except KeyboardInterrupt:
         progress.done()
-        sys.stderr.write("roamcast-audit: stopped; nothing was written\n")
+        sys.stderr.write("roamcast-audit: stopped\n")
         return 130
+
+
+def _tell(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # the reader has gone; the report is there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _cannot(progress: Progress, why: str) -> int:
     progress.done()
-    sys.stderr.write(f"roamcast-audit: {why}\n")
+    plain = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in why)  # names in it may be hostile
+    sys.stderr.write(f"roamcast-audit: {plain}\n")
     return COULD_NOT_RUN
 
 
@@ -91,7 +102,7 @@ def _day(given: str | None) -> str:
     if given == WHOLE:
         return given
     try:
-        day = date.fromisoformat(given)
+        day = datetime.strptime(given, "%Y-%m-%d").replace(tzinfo=UTC).date()
     except ValueError:
         parser().error(f"--date: {given!r} is no day; it is written YYYY-MM-DD")
     if day >= now:
@@ -100,7 +111,7 @@ def _day(given: str | None) -> str:
 
 
 def _stopped(number: int, _frame: FrameType | None) -> NoReturn:
-    sys.stderr.write("roamcast-audit: stopped; nothing was written\n")
+    sys.stderr.write("roamcast-audit: stopped\n")
     sys.exit(128 + number)
 
 

@@ -102,6 +102,8 @@ class Case:
         before = completeness.with_ends(self.options.before, made["closed"], self.options.since)
         found = completeness.segments(made["segments"], before, until)
         found += completeness.stations(made, self.history, self.sessions, before)
+        if not self.options.floor:  # else the orders are not all there
+            found += completeness.orders(made, self.sessions)
         found += [row for row in self.holes if row.get("severity") == UNDECIDED]
         return found
 
@@ -122,6 +124,7 @@ class Case:
     def of_the_whole(self) -> Outcome:
         """Evidence, own numbers of hosts, and the stations' orders."""
         history, outcome = self.history, Outcome()
+        outcome.findings += journals.broken(self.journals, self.made, self.names)
         outcome.findings += self.evidence + [row for row in self.holes if row.get("severity") != UNDECIDED]
         lossy = UNDECIDED if self.incomplete else INFO if self.membership.lost else VIOLATION
         clients = self.made["clients"]
@@ -208,11 +211,13 @@ class Case:
         for receiver, claims in everybody:
             client, name = receiver.client, self.names[receiver.client]
             mine = judged[client]
-            if client in self._journaled:
-                sound = client not in self.journals.broken
-                outcome.findings += journals.against_claims(history, self.journals, client, name, claims, sound)
             life = self.membership.lives.get(client)
-            account, rows = self.accounts.check(client, mine, [judged[c] for c in life.heir_of] if life else [])
+            earlier = [judged[c] for c in life.heir_of] if life else []
+            account, rows = self.accounts.check(client, mine, earlier)
+            if client in self._journaled:
+                outcome.findings += journals.against_claims(history, self.journals, client, name, claims)
+                by_claims = self.accounts.check(client, claims, earlier)[1]
+                outcome.findings += journals.only_there(self.journals, client, by_claims)
             outcome.findings += clock.not_extended(history, history.hlc, receiver, name)
             outcome.findings += rows + fifo.out_of_order(history, receiver, self.names, scratch)
             outcome.findings += stamps.understated(history, self.stamps, self.membership, receiver, name)

@@ -105,7 +105,11 @@ def from_uploads(texts: Mapping[str, bytes]) -> tuple[Keys, list[Finding]]:
     for station in sorted(own.keys() | vouched.keys()):
         if station[1] in speakers[station[0]]:
             found += _judged(station, own.get(station, set()), vouched[station], len(speakers[station[0]]) > 1)
-    return Keys({station: tuple(sorted(keys)) for station, keys in sorted(own.items())}), found
+    known = {}
+    for station, keys in sorted(own.items()):
+        others = len(speakers[station[0]]) > 1
+        known[station] = tuple(sorted(keys & vouched[station].keys() if others else keys))
+    return Keys(known), found
 
 
 def _check_place(file: KeysFile, folder: str) -> None:

@@ -105,12 +105,29 @@ everything = WantedOfAll()
 """A `Wanted` of every segment."""
 
 
-def of_one_group(segments: Sequence[Segment]) -> str:
-    """The group that they are of, empty if there are none. Raises EngineError: they are of several."""
-    groups = sorted({str(each.header["group"]) for each in segments if each.header.get("group")})
+def group_of(segments: Sequence[Segment]) -> str:
+    """The group whose stations have closed segments here; empty: there is none. Raises EngineError: there are several.
+
+    A file that no station has signed must not keep an audit from running, whatever group it names.
+    """
+    groups = sorted({str(each.header["group"]) for each in segments if each.is_station and each.status == OK})
     if len(groups) > 1:
-        raise EngineError(f"there are logs of the groups {' and '.join(groups)}: say of which one (--group)")
+        names = " and ".join(map(ascii, groups))
+        raise EngineError(f"there are logs of the groups {names}: say of which one (--group)")
     return groups[0] if groups else ""
+
+
+def of_one_group(segments: Sequence[Segment]) -> tuple[list[Segment], list[dict[str, Any]]]:
+    """The segments of the group, and `segment_of_other_group` for the others. Raises EngineError as `group_of`."""
+    group = group_of(segments)
+    mine = [each for each in segments if not group or each.header.get("group", group) == group]
+    kept = set(map(id, mine))
+    return mine, [
+        {"kind": "segment_of_other_group", "severity": UNDECIDED,
+         "witness": f"{each.path} is of group {each.header['group']!a}, and no station of that has signed it"}
+        for each in segments
+        if id(each) not in kept
+    ]  # fmt: skip
 
 
 def goes_on(segments: Iterable[Segment], verified: bool) -> frozenset[Followed]:
@@ -183,7 +200,7 @@ def run_night(
     report.hosts = verdict.per_host(made["clients"], report.findings, pending)
     state = settled(read, report, carried, day, (hold, margin))
     state.reported = all_keys
-    return Night(report, state, of_one_group(read))
+    return Night(report, state, group_of(read))
 
 
 def _of_left_behind(report: Report, carried: Carried) -> pa.Table:
@@ -219,7 +236,7 @@ def run_whole(
     made, differences = ingest(read)
     differences = pa.concat_tables([differences, tables.violations(more)])
     report = engine.judge(made, differences, made["orders"], Options(), say)
-    return Night(report, Carried(WHOLE), of_one_group(read))
+    return Night(report, Carried(WHOLE), group_of(read))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,16 +252,16 @@ class Source:
     """Both as `keys.load` has returned them."""
     say: Say = silent
 
-    def read(self, needs: Wanted) -> list[Segment]:
-        """Read what is needed. Raises EngineError: the engine cannot run, or there are logs of several groups."""
-        segments = self.engine.read(self.logs, needs, self.keys, self.say)
-        of_one_group(segments)
-        return segments
+    def read(self, needs: Wanted) -> tuple[list[Segment], list[Mapping[str, Any]]]:
+        """Read what is needed; also what is doubtful of it. Raises EngineError: no engine, or several groups."""
+        segments, strange = of_one_group(self.engine.read(self.logs, needs, self.keys, self.say))
+        return segments, [*self.doubts, *strange]
 
 
 def audit_whole(source: Source) -> Night:
     """Judge all that there is. Raises EngineError."""
-    return run_whole(source.read(WantedOfAll(source.group)), source.engine, source.say, source.doubts)
+    segments, doubts = source.read(WantedOfAll(source.group))
+    return run_whole(segments, source.engine, source.say, doubts)
 
 
 def audit_night(source: Source, states: Path, day: str) -> Night:
@@ -257,11 +274,9 @@ def audit_night(source: Source, states: Path, day: str) -> Night:
         EngineError: see `Source.read`.
     """
     carried, until = load_before(states, day), span(day)[1]
-    segments = source.read(wanted(carried, until, source.group))
+    segments, doubts = source.read(wanted(carried, until, source.group))
     verified = source.keys is not None
-    return run_night(
-        segments, day, carried, verified=verified, more=source.doubts, engine=source.engine, say=source.say
-    )
+    return run_night(segments, day, carried, verified=verified, more=doubts, engine=source.engine, say=source.say)
 
 
 def above(made: Tables, carried: Carried) -> Tables:

@@ -84,17 +84,21 @@ def _content(path: Path) -> bytes:
 
 
 def decode(data: bytes, path: str, keys: Keys | None = None) -> Segment:
-    """The segment that `data` is; `path` is for reports. Never raises for what the bytes are."""
+    """The segment that `data` is; `path` is for reports. Never raises for what the bytes are.
+
+    With keys, what a station is said to have logged counts only if it has signed it: else anybody could accuse others.
+    """
     try:
         header = _mapping(read_header(data))
         verify = keys(header) if keys else None
         found = read_segment(data, None if verify is no_keys else verify)
     except DecodeError as error:
         return Segment({}, {}, DAMAGED, f"{path} ({error.reason})")
-    events = {name: _arrays(found.columns(name)) for name in sorted(found.names)}
     status = found.status
     if header["writer"] == "station" and status in (CLOSED, UNSIGNED):
         status = CLOSED if keys is None else UNSIGNED if verify is no_keys else status
+    vouched = keys is None or header["writer"] != "station" or status == CLOSED
+    events = {name: _arrays(found.columns(name)) for name in sorted(found.names)} if vouched else {}
     return Segment(
         header,
         {name: columns for name, columns in events.items() if columns},

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
 from roamcast.analytics.columns import found, place_of, running_max
@@ -55,7 +56,10 @@ class Journals:
     """The journals of a run, by client."""
 
     def __init__(self, history: History, made: Tables) -> None:
-        given, sent = made["given"], made["sent"]
+        self.broken = _broken(made)
+        """Clients whose journals miss segments, have damaged ones or two of one number: they are not used."""
+        sound = [client not in self.broken for client in range(len(made["clients"]))]
+        given, sent = (_of(made[name], np.array(sound, bool)) for name in ("given", "sent"))
         self.client, self.row, self.e, self.c, self.slot, self.n, self.host32, self.number, self.wall = (
             tables.column(given, name) for name in ("client", "row", "e", "c", "slot", "n", "host32", "number", "wall")
         )
@@ -67,8 +71,6 @@ class Journals:
         """Of what was given: the rows stand in the order in which it was given, whatever they say of places."""
         self.sent_place: Ints = place_of(self.sent_e, self.sent_c)
         self._holes: tuple[Ints, ...] = tuple(tables.column(made["holes"], name) for name in ("client", "low", "high"))
-        self.broken = _broken(made)
-        """Clients whose journals miss segments, or have damaged ones."""
         self.clients: Ints = np.unique(np.concatenate((self.client, self.sent_client)))
 
     def of(self, client: int) -> slice:
@@ -88,6 +90,11 @@ class Journals:
         """Rows of `sent` of one client."""
         a, b = np.searchsorted(self.sent_client, (client, client + 1))
         return slice(int(a), int(b))
+
+
+def _of(table: pa.Table, chosen: Flags) -> pa.Table:
+    """The rows of clients that are chosen."""
+    return table.filter(pa.array(chosen[tables.column(table, "client")])) if not chosen.all() else table
 
 
 def _broken(made: Tables) -> set[int]:

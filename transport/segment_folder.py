@@ -53,7 +53,7 @@ class SegmentFolder:
         self._missing = 0
         """Of these: not told yet by a header."""
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._keep_others_out()
             self._seq, self._prev, self._note = self._resume()

@@ -187,6 +187,23 @@ def stations(made: Tables, history: History, sessions: Sessions, before: Before)
     return [_finding("station_log_missing", slot, f"there is no log of station {slot}") for slot in missing]
 
 
+def orders(made: Tables, sessions: Sessions) -> list[dict[str, Any]]:
+    """Find stations whose hosts have acknowledged more than the station tells to have ordered: `order_short`."""
+    last: dict[int, int] = defaultdict(int)
+    station, position = tables.column(made["orders"], "station"), tables.column(made["orders"], "position")
+    for each in np.unique(station).tolist():
+        last[each] = int(position[station == each].max())
+    reached: dict[int, int] = defaultdict(int)
+    for each, acked in zip(sessions.station.tolist(), sessions.acked.tolist(), strict=True):
+        reached[each] = max(reached[each], acked)
+    return [
+        _finding("order_short", each, f"hosts of station {each} have acknowledged its order up to position {acked}, "
+                 f"and its log tells of it up to {last[each]}", place=acked)
+        for each, acked in sorted(reached.items())
+        if acked > last[each]
+    ]  # fmt: skip
+
+
 def messages(
     history: History, sessions: Sessions, incomplete: set[int], lost: set[int], times: Times
 ) -> list[dict[str, Any]]:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from roamcast.analytics.columns import found, place_of, place_text
-from roamcast.analytics.history import History
-from roamcast.analytics.receivers import Journals
+from roamcast.analytics.history import NEVER, History
+from roamcast.analytics.receivers import LEFT_BEHIND, Journals
 from roamcast.analytics.streams import Deliveries
-from roamcast.analytics.tables import INFO, UNDECIDED, Flags, Ints
+from roamcast.analytics.tables import INFO, UNDECIDED, Flags, Ints, Tables
 
 PER_CLIENT_MAX = 100
 
@@ -45,18 +45,20 @@ def _holed(journals: Journals, client: int, claims: Deliveries) -> Flags:
 
 
 def _begin(journals: Journals, client: int) -> int:
-    """The place at which the journal begins: claims from before are not contradicted by it."""
-    places = np.concatenate((journals.place[journals.of(client)], journals.sent_place[journals.sent_of(client)]))
-    return int(places.min()) if len(places) else 0
+    """The place at which the journal begins: claims from before are not contradicted by it.
+
+    A send names what had been given before it, so the journal begins behind that.
+    """
+    given, sent = journals.place[journals.of(client)], journals.sent_place[journals.sent_of(client)] + 1
+    return int(min(given.min(initial=NEVER), sent.min(initial=NEVER)))
 
 
 def against_claims(
-    history: History, journals: Journals, client: int, name: str, claims: Deliveries, sound: bool
+    history: History, journals: Journals, client: int, name: str, claims: Deliveries
 ) -> list[dict[str, Any]]:
     """Find where a client's journal and its stations' claims differ.
 
-    sound: no segment of the journal is missing or damaged; else what it lacks proves nothing. Findings:
-    `claim_not_given`, `journal_hole`, `given_not_claimed`, `claim_order_differs`, `journal_facts_differ`,
+    Findings: `claim_not_given`, `journal_hole`, `given_not_claimed`, `claim_order_differs`, `journal_facts_differ`,
     `taken_differs`.
     """
     rows = journals.of(client)
@@ -66,7 +68,7 @@ def against_claims(
     claimed = {column: values[acked] for column, values in claims.items()}
     base = {"client": client, "host": name}
     ends = int(journals.place[rows].max(initial=0))
-    made = _not_given(history, base, claimed, given, ends, sound)
+    made = _not_given(history, base, claimed, given, ends)
     if holed.any():
         text = f"the journal of {name} has a hole where its agent was killed: of {holed.sum()} messages"
         last = int(claims["wall"][holed].max())
@@ -88,7 +90,7 @@ def against_claims(
 
 
 def _not_given(
-    history: History, base: dict[str, Any], claimed: Deliveries, given: Ints, ends: int, sound: bool
+    history: History, base: dict[str, Any], claimed: Deliveries, given: Ints, ends: int
 ) -> list[dict[str, Any]]:
     lacking = np.flatnonzero(~np.isin(claimed["message"], given))
     made = []
@@ -102,11 +104,8 @@ def _not_given(
             "kind": "claim_not_given", "station": claimed["station"][i], "slot": history.slot[x], "n": history.n[x],
             "place": claimed["place"][i], "wall": claimed["wall"][i], "witness": text,
         }  # fmt: skip
-        if behind or not sound:
-            row |= {
-                "severity": UNDECIDED,
-                "witness": text + (", which ends before" if behind else ", of which segments are missing"),
-            }
+        if behind:
+            row |= {"severity": UNDECIDED, "witness": text + ", which ends before"}
         made.append(row)
     return made
 
@@ -172,3 +171,35 @@ def _taken(history: History, base: dict[str, Any], journals: Journals, client: i
         }
         for x, says in zip(message[bad].tolist(), own[bad].tolist(), strict=True)
     ]  # fmt: skip
+
+
+def only_there(journals: Journals, client: int, by_claims: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Find messages that stations have skipped and a journal has: `given_unclaimed`. Nobody has signed a journal.
+
+    by_claims: what the check of exactly-once finds by the stations' claims.
+    """
+    rows = journals.of(client)
+    given = set(zip(journals.slot[rows].tolist(), journals.n[rows].tolist(), strict=True))
+    return [
+        row | {"kind": "given_unclaimed", "severity": UNDECIDED,
+               "witness": f"{row['witness']}; only the journal has it, and nobody has signed that"}
+        for row in by_claims
+        if row["kind"] == "missing" and (int(row["slot"]), int(row["n"])) in given
+    ]  # fmt: skip
+
+
+def broken(journals: Journals, made: Tables, names: list[str]) -> list[dict[str, Any]]:
+    """Find journals that are not used: `journal_broken`; and files of them that cannot be: `journal_damaged`."""
+    found: list[dict[str, Any]] = [
+        {"kind": "journal_broken", "severity": UNDECIDED, "client": client, "host": names[client],
+         "witness": f"the journal of {names[client]} lacks segments, or has damaged ones, or two of one number: it is "
+         "not used, and the stations' word is taken"}
+        for client in sorted(journals.broken)
+    ]  # fmt: skip
+    for row in made["segments"].to_pylist():
+        if row["writer"] == "journal" and row["status"] not in LEFT_BEHIND:
+            text = (
+                f"{row['path']}, a journal of {row['id']}, was changed or damaged; whole up to {row['events']} events"
+            )
+            found.append({"kind": "journal_damaged", "severity": UNDECIDED, "place": row["seq"], "witness": text})
+    return found

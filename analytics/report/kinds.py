@@ -110,11 +110,21 @@ KINDS: dict[str, Kind] = {
                          "promise was broken.", _NOTE, HOST),
     "given_not_claimed": Kind("Not acknowledged yet", "A journal has messages that no station counts as acknowledged.",
                               _NOTE),
+    "given_unclaimed": Kind("Only in a journal", "Stations skipped a message, and only the host's journal has it. "
+                            "Nobody has signed a journal.", _LOGS, SESSION),
+    "segment_of_other_group": Kind("Of another group", "A file names another group, and no station of that has signed "
+                                   "it.", _FILE),
+    "order_short": Kind("An order that ends too early", "Hosts have acknowledged more than their station's log "
+                        "tells of.", _LOGS, ORDER),
+    "journal_broken": Kind("Journal not used", "A host's journal is not whole: its stations' word counts instead.",
+                           _LOGS),
+    "journal_damaged": Kind("Damaged journal", "A file of a journal was changed or damaged.", _LOGS),
     "journal_hole": Kind("Hole in a journal", "An agent was killed before it had written all: its stations' word "
                          "counts there.", _NOTE),
 }  # fmt: skip
 
 EVIDENCE = frozenset({
+    "journal_broken", "journal_damaged", "segment_of_other_group", "order_short",
     "no_logs", "station_log_missing", "segment_missing", "head_missing", "log_ends_early", "positions_missing",
     "messages_unknown", "origin_log_missing", "segment_open", "segment_torn", "segment_damaged", "segment_forged",
     "segment_fork", "chain_broken", "head_differs", "keys_missing", "key_unvouched", "keys_differ", "keys_damaged",

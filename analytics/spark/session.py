@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -68,7 +70,7 @@ def start(master: str | None, conf: Mapping[str, str], scratch: str | None, log:
             home = java_home(os.environ, Path(folder))
             variables |= {"JAVA_HOME": home} if home else {}
         where = f" on master {settings['spark.master']}" if "spark.master" in settings else ""
-        with environment(variables), failing(f"Spark does not start{where}", log):
+        with deferred_signals(), environment(variables), failing(f"Spark does not start{where}", log):
             session = SparkSession(_context(made, output.fileno()))
     session.sparkContext.setLogLevel("ERROR")
     return session, True
@@ -102,6 +104,25 @@ def is_told(environment: Mapping[str, str]) -> bool:
     except (OSError, UnicodeDecodeError):
         return False
     return bool(re.search(r"(?m)^\s*spark\.master[\s=:]", text))
+
+
+@contextmanager
+def deferred_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGINT come behind this: a JVM whose start is cut short would stay for good."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        signal.signal(number, lambda received, _frame: came.append(received))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for received in came[:1]:
+            signal.raise_signal(received)
 
 
 def _context(conf: SparkConf, output: int) -> SparkContext:

@@ -28,6 +28,10 @@ class UploadError(Error):
     """The destination cannot be written, or holds something else."""
 
 
+class OtherFile(UploadError):
+    """There is another file under a segment's name."""
+
+
 COPIED, THERE, NOT_CLOSED = "copied", "there", "not closed"
 
 
@@ -49,9 +53,12 @@ def upload(
     Of what is there only the size is compared. keys: what keys.json holds from now on. say: hears of the progress.
 
     Raises:
-        UploadError: the destination cannot be written, or has another file under a segment's name.
+        UploadError: the destination cannot be written.
+        OtherFile: it has another file under a segment's name; told at the end, when all others are there.
         OSError: a segment cannot be read.
     """
+    if not destination:
+        raise UploadError("the destination is empty")
     try:
         system, root = fsspec.core.url_to_fs(destination)
         folder = f"{root.rstrip('/')}/{card.group}/{card.id}-{card.generation:016x}"
@@ -61,14 +68,20 @@ def upload(
     except (OSError, ValueError, ImportError) as error:
         raise UploadError(f"{shown(destination)}: cannot be written ({shown(str(error))})") from error
     seqs = segments(directory)
+    others: list[OtherFile] = []
     for place, seq in enumerate(seqs, 1):
         say(f"{place} of {len(seqs)} segments")
         try:
             done = _copy(system, folder, segment_path(directory, seq), sizes)
+        except OtherFile as error:
+            others.append(error)
+            continue
         except FileNotFoundError:  # it was old, and is gone meanwhile
             continue
         yield Uploaded(seq, *done)
     _put(system, keys.encode(), f"{folder}/{KEYS_NAME}")
+    if others:
+        raise others[0]
 
 
 def shown(text: str) -> str:
@@ -81,7 +94,7 @@ def _copy(system: Any, folder: str, path: Path, sizes: Mapping[str, int]) -> tup
     target, size = f"{folder}/{path.name}", path.stat().st_size
     if path.name in sizes:
         if sizes[path.name] != size:
-            raise UploadError(f"{target}: there is another file under this name; closed segments never change")
+            raise OtherFile(f"{target}: there is another file under this name; closed segments never change")
         return THERE, size
     data = path.read_bytes()
     if not end_of(data)[2]:

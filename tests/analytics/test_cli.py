@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def unsigned(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
     """The days of the story are over."""
-    monkeypatch.setattr(cli, "today", lambda: cli.date(2027, 1, 20))
+    monkeypatch.setattr(cli, "today", lambda: date(2027, 1, 20))
 
 
 def audit(logs: Path, *options: str) -> int:
@@ -146,6 +147,6 @@ def test_logs_of_two_groups(logs: Path, tmp_path: Path, capsys: pytest.CaptureFi
     other.mkdir()
     write(story(), other, group="h")
     assert audit(logs, "--date", DAY) == 3
-    assert "g and h" in capsys.readouterr().err
+    assert "'g' and 'h'" in capsys.readouterr().err
     assert audit(logs, "--date", DAY, "--group", "h") == 0
     assert report(logs)["run"]["group"] == "h"  # type: ignore[index]

@@ -62,3 +62,10 @@ def test_what_cannot_be_is_told_with_its_row(column: str) -> None:
 
 def test_bounds_are_those_of_the_product() -> None:
     assert bounds.SLOT_MAX == SLOT_MAX
+
+
+def test_a_station_that_leaves_its_order_out_is_missed() -> None:
+    segments = story().segments(size=1000)
+    segments[0].events = {event: columns for event, columns in segments[0].events.items() if event != "order"}
+    report = audit(segments)
+    assert "order_short" in {row["kind"] for row in report.findings.to_pylist()} and report.verdict == "undecided"

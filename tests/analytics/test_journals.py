@@ -6,6 +6,8 @@ import pytest
 from audit_world import A, B, C, of_severity, story
 
 from roamcast.analytics.engine_local import audit
+from roamcast.analytics.evidence import Segment
+from roamcast.analytics.tables import UNDECIDED
 from roamcast.analytics.verdict import CLEAN, VIOLATED
 
 
@@ -53,3 +55,46 @@ def test_what_came_again_in_a_later_session_counts_where_it_was_given_first() ->
     again[2][:2] = [1, max(row[2][1] for row in given if row[2][0] == 1) + 1]
     world.journal[A].insert(first, again)
     assert audit(world.segments(journals=(A,))).verdict == CLEAN
+
+
+def test_a_journal_that_begins_with_a_send_begins_behind_what_was_given_before() -> None:
+    world = story()
+    journal = world.journal[B]
+    sent = next(i for i, row in enumerate(journal) if row[1] == "sent")
+    assert any(row[1] == "given" for row in journal[:sent])
+    world.journal[B] = journal[sent:]
+    assert audit(world.segments(journals=(B,))).verdict == CLEAN
+
+
+@pytest.mark.parametrize("how", ["damaged", "lacks a segment", "two of one number"])
+def test_a_journal_that_is_not_whole_is_not_used(how: str) -> None:
+    segments = story().segments(size=2, journals=(C,))
+    mine = [segment for segment in segments if segment.header["writer"] == "journal"]
+    assert len(mine) > 2
+    if how == "damaged":
+        mine[1].status, mine[1].events = "damaged", {}
+    elif how == "lacks a segment":
+        segments.remove(mine[1])
+    else:
+        segments.append(Segment(mine[1].header, mine[2].events, "unsigned", "copy", b"other", 0, mine[2].count))
+    report = audit(segments)
+    assert report.verdict == UNDECIDED
+    assert {row["kind"] for row in of_severity(report, "undecided")} <= {"journal_broken", "journal_damaged"}
+    assert not of_severity(report, "violation")
+
+
+def test_a_journal_alone_acquits_no_station() -> None:
+    """A session counts a message as had that it has not given; only a journal, which anybody can write, has it."""
+    world = story()
+    world.change(2, "session", {"host": A, "e": 2}, base=[0, 5, 3])
+    assert audit(world.segments()).verdict == VIOLATED
+    last = next(row for row in world.journal[A] if row[1] == "given")
+    lost = {(2, 3)} - {tuple(row[2][2:4]) for row in world.journal[A] if row[1] == "given"}
+    for slot, n in lost:
+        number = world.rows[slot, n][5]
+        world.journal[A].append([world.now, "given", [2, 0, slot, n, last[2][4], number]])
+    report = audit(world.segments(journals=(A,)))
+    assert report.verdict != CLEAN
+    assert "given_unclaimed" in {row["kind"] for row in of_severity(report, "undecided", "violation")} or of_severity(
+        report, "violation"
+    )

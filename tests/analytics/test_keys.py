@@ -89,7 +89,8 @@ def test_keys_that_are_not_there_are_named(logs: Path) -> None:
     (folder(logs, 2) / "keys.json").unlink()
     night = audited(logs)
     assert night.report.verdict == "undecided"
-    assert kinds(night) == {"keys_missing": {2}, "evidence": {0}}
+    assert kinds(night)["keys_missing"] == {2} and kinds(night)["evidence"] == {0}
+    assert {row["severity"] for row in night.report.findings.to_pylist()} == {"undecided"}
     witness = [row["witness"] for row in night.report.findings.to_pylist() if row["kind"] == "keys_missing"]
     assert witness == ["there are no public keys of station 2 (s2) to check its signatures by"]
 
@@ -115,7 +116,9 @@ def test_what_a_station_and_the_others_say_must_agree(
 def test_a_station_in_another_slot_is_a_contradiction(logs: Path) -> None:
     stations = (StationKeys("s1", 1, (PUBLICS[1],)), StationKeys("s2", 5, (PUBLICS[2],)))
     (folder(logs, 1) / "keys.json").write_text(keys_text(KeysFile("g", "s1", 5, stations)))
-    assert kinds(audited(logs)) == {"keys_differ": {5}, "key_unvouched": {2}}
+    found = kinds(audited(logs))
+    assert found["keys_differ"] == {5} and found["key_unvouched"] == {2}
+    assert audited(logs).report.verdict == "undecided"
 
 
 def test_one_station_alone_needs_no_witness(logs: Path) -> None:
@@ -188,3 +191,23 @@ def test_other_files_beside_the_segments_are_looked_at(logs: Path) -> None:
     """BL-73"""
     (folder(logs, 1) / "keys.json.old").write_text("x")
     assert kinds(audited(logs)).keys() >= {"segment_damaged"}
+
+
+def evil(logs: Path, **about: object) -> None:
+    """A file that nobody has signed: station 2's log with another sender's number, and more."""
+    world = story()
+    world.change(1, "order", {"slot": 2, "n": 2}, number=77)
+    header = {"writer": "station", "group": "g", "id": "evil", "seq": 1, "prev": b"", "opened": 1, "slot": 2}
+    made = SegmentHeader(**{**header, "generation": 9, **about})  # type: ignore[arg-type]
+    (logs / "evil.rclog").write_bytes(encode(world.logs[1], made, MIDNIGHT))
+
+
+@pytest.mark.parametrize("about", [{}, {"id": "s2", "generation": 1}, {"id": "s2", "slot": 1}, {"group": "zz"}])
+@pytest.mark.parametrize("cut", [0, 40])
+def test_a_file_that_nobody_has_signed_accuses_nobody(logs: Path, about: dict[str, object], cut: int) -> None:
+    evil(logs, **about)
+    path = logs / "evil.rclog"
+    path.write_bytes(path.read_bytes()[: -cut or None])
+    night = audited(logs)
+    assert night.report.verdict == "undecided" and night.group == "g"
+    assert not [row for row in night.report.findings.to_pylist() if row["severity"] == "violation"]

@@ -13,9 +13,8 @@ THREADS = 2
 
 CHECKS = """
 with given as (
-    select d.client, d.place, d.message, m.client as sender, m.number, m.hlc
-    from read_parquet('{deliveries}') d join
-        (select row_number() over () - 1 as id, * from read_parquet('{messages}')) m on d.message = m.id
+    select d.client, d.place, d.slot, d.n, m.client as sender, m.number, m.hlc
+    from read_parquet('{deliveries}') d join read_parquet('{messages}') m using (slot, n)
 ), told as (
     select
         number - lag(number) over (partition by client, sender order by place) as step,
@@ -24,7 +23,7 @@ with given as (
     window before as (partition by client order by place rows between unbounded preceding and 1 preceding)
 )
 select count(*), count(*) filter (step <= 0), count(*) filter (late),
-    (select count(*) from (select 1 from given group by client, message having count(*) > 1))
+    (select count(*) from (select 1 from given group by client, slot, n having count(*) > 1))
 from told
 """
 

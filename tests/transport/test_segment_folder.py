@@ -208,7 +208,7 @@ def test_a_disk_that_is_full_at_the_end_stops_nothing(make, tmp_path):
 
 def test_a_folder_that_goes_away_is_a_problem_and_no_error(make, tmp_path):
     folder = make()
-    (tmp_path / "journal" / "lock").unlink()
+    (tmp_path / "journal" / ".lock").unlink()
     (tmp_path / "journal").rmdir()
     folder.write(given(1), NOW)
     assert (folder.problem, folder.unwritten) == ("No such file or directory", 1)
