@@ -218,7 +218,7 @@ class Case:
                 outcome.findings += journals.against_claims(history, self.journals, client, name, claims)
                 by_claims = self.accounts.check(client, claims, earlier)[1]
                 outcome.findings += journals.only_there(self.journals, client, by_claims)
-            outcome.findings += clock.not_extended(history, history.hlc, receiver, name)
+            outcome.findings += clock.not_extended(history, history.hlc, receiver, name, self.membership.cut)
             outcome.findings += rows + fifo.out_of_order(history, receiver, self.names, scratch)
             outcome.findings += stamps.understated(history, self.stamps, self.membership, receiver, name)
             outcome.pending[client] = account.pending

@@ -8,6 +8,7 @@ does, T' = max(T, 1 + max T' of the direct predecessors), to a fixpoint: there i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,12 @@ CYCLE_EVERY = 8
 """Rounds between two looks for a cycle."""
 
 
-def not_extended(history: History, clock: Ints, receiver: Receiver, name: str) -> list[dict[str, Any]]:
-    """Find `clock_not_extension`: a send's T does not exceed that of what its sender had been given or had sent."""
+def not_extended(history: History, clock: Ints, receiver: Receiver, name: str, cut: Ints) -> list[dict[str, Any]]:
+    """Find `clock_not_extension`: a send's T does not exceed that of what its sender had been given or had sent.
+
+    cut: per column of `history.slots`; the clock of what a lost station had beyond it nobody else can know.
+    """
+    receiver = _known(history, receiver, cut)
     if not len(receiver.sent):
         return []
     given, cause = _highest_before(clock, receiver)
@@ -41,6 +46,18 @@ def not_extended(history: History, clock: Ints, receiver: Receiver, name: str) -
             f"clock {clock[x]} before it sent at {place_text(receiver.sent_place[i])}",
         })  # fmt: skip
     return made
+
+
+def _known(history: History, receiver: Receiver, cut: Ints) -> Receiver:
+    """Without messages beyond the cut of their station, given or sent."""
+    given = history.n[receiver.message] <= cut[history.column[receiver.message]]
+    sent = history.n[receiver.sent] <= cut[history.column[receiver.sent]]
+    if given.all() and sent.all():
+        return receiver
+    return replace(
+        receiver, message=receiver.message[given], place=receiver.place[given], wall=receiver.wall[given],
+        sent=receiver.sent[sent], sent_place=receiver.sent_place[sent],
+    )  # fmt: skip
 
 
 def _highest_before(clock: Ints, receiver: Receiver) -> tuple[Ints, Ints]:

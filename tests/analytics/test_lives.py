@@ -8,6 +8,7 @@ import simulated
 from audit_world import NOON, story
 
 from roamcast.analytics.carried import Carried
+from roamcast.analytics.engine_local import audit
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.nights import Night, run_night
 
@@ -59,3 +60,9 @@ def test_an_incarnation_whose_join_is_ordered_tomorrow_comes_last() -> None:
     simulation, _ = simulated.run("mixed", 548390, skew=0)
     night = run_night(simulated.stretched(simulation, 4), "2027-01-16", Carried())
     assert not [row for row in night.report.findings.to_pylist() if row["severity"] == "violation"]
+
+
+def test_the_clock_of_what_only_a_lost_station_had_is_known_to_nobody_else() -> None:
+    simulation, rule = simulated.run("group", 7050)
+    assert not rule
+    assert not [row for row in audit(simulated.logs(simulation)).findings.to_pylist() if row["severity"] != "info"]
