@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from roamcast.analytics import memory
 from roamcast.analytics.checks.clock import NOT_EXTENDED
 from roamcast.analytics.deliveries import DeliveryFolder, published
 from roamcast.analytics.engine import (
@@ -38,6 +39,7 @@ class LocalEngine:
     """An `engine.Engine`. rows_max: deliveries of a bucket. deliveries: a folder for them (deliveries.py)."""
 
     def __init__(self, rows_max: int = ROWS_MAX, deliveries: str | None = None) -> None:
+        memory.keep()
         self._rows_max = rows_max
         self._deliveries = deliveries
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from roamcast.analytics import memory
 from roamcast.analytics.checks.clock import NOT_EXTENDED
 from roamcast.analytics.deliveries import DeliveryFolder, published
 from roamcast.analytics.engine import REPAIRING, ROWS_MAX, EngineError, Report, Say, Wanted, assembled, silent
@@ -76,6 +77,7 @@ class SparkEngine:
         conf: Mapping[str, str] | None = None,
     ) -> None:
         self._rows_max, self._deliveries = rows_max, deliveries
+        memory.keep()
         self._staging = Staging(staging)
         self._folders: dict[str, Folder] = {}
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from roamcast.analytics import memory
 from roamcast.analytics.deliveries import DeliveryFolder
 from roamcast.analytics.engine import EVENTS, NOTHING, Wanted
 from roamcast.analytics.evidence import Segment
@@ -115,6 +116,7 @@ _kept: dict[Folder, Case] = {}
 def kept_case(folder: Folder) -> Case:
     """The case of a pass: a worker process loads it once, and keeps no other. Processes share its arrays."""
     if folder not in _kept:
+        memory.keep()
         _kept.clear()
         _kept[folder] = folder.get(CASE)
     return _kept[folder]

@@ -5,7 +5,7 @@ turn, and the best of each counts, for other work on the machine makes single fi
 ``--lan`` measures the replicated configuration instead, partly in virtual time, and the setting `copies`; ``--log`` the
 delivery log; ``--audit`` the audit of such logs, beside Spark's own shuffle and sort, and DuckDB. Exit codes: 0 done;
 1 the bytes of header or what is logged of a message depend on the number of hosts, a message was lost, stations do not
-come to hold the same, or an audit takes more than its target; 3 it could not be run.
+come to hold the same, or an audit takes more than its gate; 3 it could not be run.
 """
 
 from __future__ import annotations

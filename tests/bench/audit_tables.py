@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.audit import FLOOR, GATES
+from bench.audit import FLOOR, GATES, TARGETS
 from bench.child import Json
 from bench.tables import table
 
@@ -19,9 +19,9 @@ def size(found: Json) -> str:
     rows = []
     for name, one in ways.items():
         ratio = one["cpu_s"] / floor["cpu_s"]
-        gate = GATES.get(name)
+        target = TARGETS.get(name)
         cells = [f"{one['wall_s']:.2f}", f"{one['cpu_s']:.2f}", f"{1e6 * one['cpu_s'] / found['deliveries']:.2f}"]
-        rows.append([name, *cells, f"{ratio:.2f} x", "" if gate is None else f"at most {gate:g} x"])
+        rows.append([name, *cells, f"{ratio:.2f} x", "" if target is None else f"{target:g} x"])
     head = ["", "wall, s", "CPU, s", "us a delivery", "CPU, floors", "target"]
     notes = [
         f"50 stations, 200 hosts, {found['events']:,} events in files; local[2], heap 1 GiB; CPU of driver, JVM and",
@@ -53,11 +53,11 @@ GATED = 2_000_000
 
 
 def is_good(found: Json) -> bool:
-    """Whether Spark's ways are within their targets at all sizes at which that means something."""
+    """Whether Spark's ways are within their gates at all sizes at which that means something."""
     return not any(over(one) for one in found["audit"] if one["deliveries"] >= GATED)
 
 
 def over(found: Json) -> list[str]:
-    """Ways that took more than their target."""
+    """Ways that took more than their gate."""
     ways = found["ways"]
     return [name for name, gate in GATES.items() if ways[name]["cpu_s"] > gate * ways[FLOOR]["cpu_s"]]
