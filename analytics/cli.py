@@ -21,7 +21,7 @@ from typing import NoReturn
 from roamcast.analytics.days import WHOLE, today
 from roamcast.analytics.progress import Progress
 
-WRONG_USE, COULD_NOT_RUN = 2, 3
+COULD_NOT_RUN = 3
 
 EPILOG = """\
 Exit codes: 0 clean, 1 a promise was broken, 2 wrong use, 3 could not run, 4 undecided (evidence is missing).

@@ -17,13 +17,11 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.fs as pafs  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from roamcast.analytics.days import WHOLE
 from roamcast.analytics.engine import EngineError
 from roamcast.analytics.judgement import Case
 from roamcast.analytics.staging import Folder, Staging
 from roamcast.analytics.streams import Deliveries
-
-ALL_DAYS = "all"
-"""The day of a run over everything."""
 
 SCHEMA = pa.schema([
     pa.field("host", pa.dictionary(pa.int32(), pa.string())), pa.field("incarnation", pa.uint64()),
@@ -84,7 +82,7 @@ def published(where: str | None, since: int) -> Iterator[DeliveryFolder | None]:
         yield None
         return
     staging = Staging(where)
-    day = str(np.datetime64(since, "us").astype("datetime64[D]")) if since else ALL_DAYS
+    day = str(np.datetime64(since, "us").astype("datetime64[D]")) if since else WHOLE
     try:
         made = DeliveryFolder(staging.folder, day)
         yield made

@@ -17,6 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from roamcast.analytics import receivers, tables
 from roamcast.analytics.checks import causal, clock, completeness, fifo, journals, latency, stamps
 from roamcast.analytics.checks.exactly_once import Accounts
+from roamcast.analytics.days import DAY
 from roamcast.analytics.history import NEVER, REFUSED, History
 from roamcast.analytics.membership import Membership
 from roamcast.analytics.receivers import Journals, Receiver
@@ -26,7 +27,7 @@ from roamcast.analytics.tables import INFO, UNDECIDED, VIOLATION, Ints, Tables
 NOT_SURE = frozenset({"missing", "base_unearned", "gap_unexplained", "causal", "claim_not_given", "invented"})
 """Findings that rest on something *not* being in a log: of a host whose evidence is not whole they prove nothing."""
 
-GRACE = 86_400_000_000
+GRACE = DAY
 
 
 @dataclass(slots=True)
@@ -169,7 +170,7 @@ class Case:
     def of_clients_only(self) -> Case:
         """The same, without the tables that `of_clients` does not look at: to be handed to other processes."""
         made = copy.copy(self)
-        made.made = {name: self.made[name] for name in ("clients", "acks", "segments")}
+        made.made = {name: self.made[name] for name in ("clients", "acks")}
         return made
 
     def deliveries(self, begin: int, end: int) -> Deliveries:

@@ -6,7 +6,7 @@ Source: docs/protocols/delivery-log.md, 'Segments'; BL-73. The format itself is 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +70,6 @@ def read(path: Path, keys: Keys | None = None) -> Segment:
 
 def _text(path: Path) -> str:
     return str(path).encode(errors="backslashreplace").decode()  # a file name may be any bytes
-
-
-def read_all(paths: Iterable[Path], keys: Keys | None = None) -> list[Segment]:
-    """Read many files."""
-    return [read(path, keys) for path in paths]
 
 
 def _content(path: Path) -> bytes:

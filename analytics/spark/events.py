@@ -20,12 +20,12 @@ import pyarrow.fs as pafs  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from roamcast.analytics.columns import laid_out
+from roamcast.analytics.days import DAY
 from roamcast.analytics.evidence import Columns, Segment, rows
 from roamcast.analytics.staging import Folder
 from roamcast.analytics.tables import Ints
 from roamcast.middleware.delivery_log import EVENTS, INTS, TEXT, WORD
 
-DAY = 86_400_000_000
 DAYS_MAX = 64
 """Of one part: where more are told of, clocks are no clocks, and what is left goes to UNKNOWN_DAY."""
 UNKNOWN_DAY = "unknown"

@@ -13,7 +13,7 @@ import pytest
 import simulated
 from audit_world import NOON, story
 
-from roamcast.analytics.deliveries import ALL_DAYS
+from roamcast.analytics.days import WHOLE
 from roamcast.analytics.engine import EngineError
 from roamcast.analytics.engine_local import LocalEngine
 from roamcast.analytics.evidence import Segment
@@ -113,7 +113,7 @@ def test_deliveries_of_a_day_are_those_acknowledged_in_it(tmp_path: Path) -> Non
     walls = []
     for since in (0, NOON + 40_000_000):
         LocalEngine(1, str(tmp_path)).judge(made, differences, made["orders"], Options(since))
-        day = "2027-01-15" if since else ALL_DAYS
+        day = "2027-01-15" if since else WHOLE
         rows = pq.read_table(tmp_path / f"day={day}")
         walls.append(sorted(rows.column("wall").to_pylist()))
         assert set(rows.column("host").to_pylist()) <= {"ann", "bob", "cid"}
