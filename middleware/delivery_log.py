@@ -14,6 +14,8 @@ INT, WORD, TEXT, INTS = "q", "Q", "text", "ints"
 """Types of columns: signed and unsigned 64 bits; text; a list of signed 64 bits for each row."""
 
 ORDER, SESSION, ACK, MEMBER, HANDOFF, CLOSED, HOST = "order", "session", "ack", "member", "handoff", "closed", "host"
+ENDED = "ended"
+"""The SUB (slot, n) of a host was ended by a right that went; (0, 0): all of its SUBs, of whatever topic."""
 GIVEN, SENT, GAP, LOST = "given", "sent", "gap", "lost"
 
 STATION_EVENTS: dict[str, dict[str, str]] = {
@@ -30,6 +32,7 @@ STATION_EVENTS: dict[str, dict[str, str]] = {
     HANDOFF: {"host": INT, "incarnation": WORD, "e": INT, "slot": INT},
     CLOSED: {"slot": INT, "heir": INT, "cut": INT},
     HOST: {"host": INT, "name": TEXT},
+    ENDED: {"host": INT, "incarnation": WORD, "topic": INT, "slot": INT, "n": INT},
 }  # fmt: skip
 """Event -> column -> type; `seq` and `wall` stand before them in every event."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roamcast.middleware.rows import Item
+from roamcast.middleware.rows import Item, Kind
 
-PROTOCOL_VERSION = (1, 0)
+PROTOCOL_VERSION = (1, 1)
 """(major, minor). A peer of another major version is refused and told so."""
 
 
@@ -57,6 +57,19 @@ class Data:
     c: int
     to: str | None
     """Name of the addressee; None = broadcast to all."""
+    body: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class TopicData:
+    """As DATA, on a topic. It has one of the host's own numbers as well: one outbox, one order."""
+
+    e: int
+    number: int
+    c: int
+    kind: Kind
+    """TOPIC, RETAINED (an empty body clears the last value), SUB or UNSUB."""
+    topic: str
     body: bytes
 
 
@@ -125,6 +138,9 @@ class Welcome:
     absent: tuple[int, ...] = ()
     """Own numbers <= lastseq that no living station has, after a station was lost. Those acknowledged before are lost;
     the fate of the others is unknown, and they must not be sent again."""
+    ended: tuple[tuple[int, int, str], ...] = ()
+    """Subscriptions that have ended without the host's doing, until it is known to know: (slot, n) of the SUB, and the
+    topic; '' = all of them, whatever their ids."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -134,7 +150,8 @@ class Msg:
     prev: int
     last: int
     entries: tuple[tuple[int, Item], ...]
-    """(position, item), positions strictly increasing in (prev, last]."""
+    """(position, item), positions increasing in (prev, last]. Two have one position only if the first is a SUB: the
+    second is the last value of its topic."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -171,6 +188,14 @@ class Fates:
 
     e: int
     absent: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Unsubscribed:
+    """Subscriptions have ended in session e without the host's doing (a right was taken back): as `Welcome.ended`."""
+
+    e: int
+    ended: tuple[tuple[int, int, str], ...]
 
 
 @dataclass(slots=True, frozen=True)
@@ -231,7 +256,21 @@ class Left:
     """LEAVE is durable."""
 
 
-UpFrame = Hello | Ack | Data | Ping | Detach | Leave | Seen
+UpFrame = Hello | Ack | Data | TopicData | Ping | Detach | Leave | Seen
 DownFrame = (
-    Welcome | Msg | Uack | Pong | Wait | Reset | Stale | Replaced | Refused | NoSession | Left | Ask | Fates | Move
+    Welcome
+    | Msg
+    | Uack
+    | Pong
+    | Wait
+    | Reset
+    | Stale
+    | Replaced
+    | Refused
+    | NoSession
+    | Left
+    | Ask
+    | Fates
+    | Move
+    | Unsubscribed
 )

@@ -11,7 +11,14 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from roamcast.middleware.errors import ensure
-from roamcast.middleware.rows import Kind, Row, Vector
+from roamcast.middleware.rows import (
+    PRESENCE_KINDS,
+    SUBSCRIPTION_KINDS,
+    TOPIC_KINDS,
+    Kind,
+    Row,
+    Vector,
+)
 from roamcast.middleware.vectors import entry
 from roamcast.middleware.writes import DurableState
 
@@ -65,6 +72,9 @@ class MessageTable:
         """Cumulative item bytes of the log: _bytes[i+1] - _bytes[i] belongs to _log[i]."""
         self._to_all: list[int] = []
         self._to_host: dict[int, list[int]] = {}
+        self._to_topic: dict[int, list[int]] = {}
+        self._changes: dict[int, list[int]] = {}
+        """By host: its subscriptions, and the ends of them."""
         self.rows_total = sum(len(origin.rows) for origin in self.origins)
         self.bytes_total = sum(row.size for origin in self.origins for row in origin.rows)
         placed = sorted((row for o in self.origins for row in o.rows if row.position is not None), key=_position)
@@ -108,6 +118,10 @@ class MessageTable:
             self._to_all.append(_position(row))
         elif row.kind is Kind.MAIL or row.kind is Kind.REFUSED:
             self._to_host.setdefault(row.addressee, []).append(_position(row))
+        elif row.kind in TOPIC_KINDS or row.kind in PRESENCE_KINDS:
+            self._to_topic.setdefault(row.addressee, []).append(_position(row))
+        elif row.kind in SUBSCRIPTION_KINDS:
+            self._changes.setdefault(row.host, []).append(_position(row))
 
     def drop(self, slot: int, floor: int) -> None:
         """Rows of `slot` with n <= floor go; all of them are delivered."""
@@ -132,11 +146,12 @@ class MessageTable:
         self._log_first += holes
         before = self._log_first - 1
         del self._to_all[: bisect_right(self._to_all, before)]
-        for host in list(self._to_host):
-            positions = self._to_host[host]
-            del positions[: bisect_right(positions, before)]
-            if not positions:
-                del self._to_host[host]
+        for index in (self._to_host, self._to_topic, self._changes):
+            for key in list(index):
+                positions = index[key]
+                del positions[: bisect_right(positions, before)]
+                if not positions:
+                    del index[key]
 
     # ---- questions ----
 
@@ -179,17 +194,24 @@ class MessageTable:
         low, high = bisect_right(self._to_all, after), bisect_right(self._to_all, upto)
         return [(p, row) for p in self._to_all[low:high] if (row := self.row_at(p)) is not None]
 
-    def addressees(self, after: int) -> list[int]:
-        """Host numbers that own mail or refusals behind `after`, in order of position."""
-        start = max(after + 1, self._log_first)
-        found: dict[int, None] = {}
-        for row in self._log[start - self._log_first :]:
-            if row is not None and row.addressee:
-                found[row.addressee] = None
-        return list(found)
+    def changes(self, host: int) -> Sequence[int]:
+        """Positions of the subscriptions of `host`, whatever its incarnation, and of their ends."""
+        return self._changes.get(host, ())
+
+    def on_topic(self, topic: int, after: int, upto: int) -> Iterator[tuple[int, Row]]:
+        """(position, row) of the messages on a topic in (after, upto]."""
+        positions = self._to_topic.get(topic, ())
+        for index in range(bisect_right(positions, after), bisect_right(positions, upto)):
+            row = self.row_at(positions[index])
+            if row is not None:
+                yield positions[index], row
+
+    def is_spoken_on(self, topic: int) -> bool:
+        """Whether there are messages on the topic in the log."""
+        return topic in self._to_topic
 
     def owed(self, host: int, base: Vector, after: int) -> Iterator[tuple[int, Row]]:
-        """(position, row) behind `after` for which `host` is an audience and which `base` does not cover, in order."""
+        """(position, row) behind `after`, in order, that `base` does not cover: broadcasts, and mail to `host`."""
         after = max(after, self.first_position_beyond(base) - 1)
         to_all, to_host = self._to_all, self._to_host.get(host, [])
         i, j = bisect_right(to_all, after), bisect_right(to_host, after)
@@ -205,7 +227,7 @@ class MessageTable:
                 yield position, row
 
     def owed_count(self, host: int, after: int, upto: int) -> int:
-        """How many entries in (after, upto] have `host` in their audience (whatever it has already)."""
+        """How many broadcasts and mails to `host` there are in (after, upto] (whatever it has already)."""
         to_host = self._to_host.get(host, ())
         return (
             bisect_right(self._to_all, upto)

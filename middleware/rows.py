@@ -30,9 +30,25 @@ class Kind(IntEnum):
     JOIN = 5  # audience: nobody; a new `incarnation` of `host` has joined
     LEAVE = 6  # audience: nobody; `host` left for good
     EXPIRE = 7  # audience: nobody; custody of (`host`, `incarnation`) expired
+    TOPIC = 8  # audience: who is subscribed to topic `addressee` in its place of the order
+    RETAINED = 9  # the same; it is the topic's last value
+    CLEAR = 10  # the same; the topic has no last value from here
+    SUB = 11  # audience: the sender; it is subscribed to topic `addressee` from here
+    UNSUB = 12  # audience: the sender; it is not subscribed to topic `addressee` any more
+    NOSUB = 13  # audience: the sender; as UNSUB, since its subscription was refused
+    ONLINE = 14  # audience: subscribers of the presence of `host`; it is attached, by attempt `number`
+    OFFLINE = 15  # the same; it is away since attempt `number`
 
 
 CONTROL_KINDS = frozenset({Kind.ENROL, Kind.BIND, Kind.JOIN, Kind.LEAVE, Kind.EXPIRE})
+TOPIC_KINDS = frozenset({Kind.TOPIC, Kind.RETAINED, Kind.CLEAR})
+SUBSCRIPTION_KINDS = frozenset({Kind.SUB, Kind.UNSUB, Kind.NOSUB})
+PRESENCE_KINDS = frozenset({Kind.ONLINE, Kind.OFFLINE})
+STATION_KINDS = CONTROL_KINDS | PRESENCE_KINDS
+"""Rows that a station enters of itself: `number` is none of the host's own numbers."""
+
+PRESENCE = 1 << 62
+"""Topic number of the presence of host h: PRESENCE | h. Topics that people have made have smaller numbers."""
 
 
 @dataclass(slots=True)
@@ -53,11 +69,12 @@ class Row:
     incarnation: int
     """Sender's incarnation (64 bits)."""
     number: int
-    """Sender's own number of this message; for JOIN its order among the joins of its name; else 0."""
+    """Sender's own number of this message; for JOIN its order among the joins of its name; for presence the attempt."""
     taken: tuple[int, int]
-    """(e, c) of the sender's DATA: what it had been given when it sent. History for the audit."""
+    """(e, c) of the sender's DATA: what it had been given when it sent. History for the audit. Presence: (order of its
+    incarnation among the joins of its name, 0)."""
     addressee: int
-    """Host number for MAIL and REFUSED, else 0."""
+    """Host number for MAIL and REFUSED; topic number for messages on topics, subscriptions, presence; else 0."""
     item: bytes | None
     """The final encoded item for hosts (empty for control rows). None: dropped from memory, load from the store."""
     size: int
@@ -73,12 +90,16 @@ class Row:
 
 @dataclass(slots=True, frozen=True)
 class SpoolItem:
-    """A message kept for an absent host after its row may have been collected."""
+    """A message kept for an absent host, or as the last value of a topic, after its row may have been collected."""
 
     slot: int
     n: int
     item: bytes | None
     size: int
+    topic: int = 0
+    """Number of the topic for whose sake the host is owed it; 0: for no topic's."""
+    sub: MessageId = (0, 0)
+    """The SUB under which it is."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -93,3 +114,7 @@ class Item:
     number: int
     kind: Kind
     body: bytes
+    topic: str = ""
+    """Name of the topic, for kinds that have one."""
+    hlc: int = 0
+    """Hybrid clock of the row, for these kinds: the largest (hlc, slot) on a topic is its newest, everywhere."""

@@ -34,6 +34,10 @@ class Settings:
     nack_bytes_max: int = MIB
     heartbeat: int = 5 * SECOND
     down_after: int = 15 * SECOND
+    topics_max: int = 1_000
+    """Subscriptions of one host."""
+    presence_grace: int = 10 * SECOND
+    """A host counts as away after so long without a connection."""
     spool_grace: int = 10 * SECOND
     spool_behind_rows: int = 10_000
     spool_behind_time: int = 30 * SECOND

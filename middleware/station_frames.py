@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from roamcast.middleware.lan_update.records import LanFrame
 from roamcast.middleware.membership.view import GroupView, View
 from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem, Vector
-from roamcast.middleware.writes import HostEntry, RecordImage
+from roamcast.middleware.writes import HostEntry, LastValue, RecordImage
 
 
 @dataclass(slots=True, frozen=True)
@@ -288,21 +288,25 @@ class Reserved:
 
 @dataclass(slots=True, frozen=True)
 class SnapshotReq:
-    """A newcomer asks its sponsor for rows behind position `after`, then for hosts behind number `host`."""
+    """A newcomer asks its sponsor for rows behind position `after`, then for hosts behind number `host`, then for the
+    last values of topics behind number `topic`."""
 
     after: int
     host: int
+    topic: int = 0
 
 
 @dataclass(slots=True, frozen=True)
 class Snapshot:
-    """A part of the sponsor's store, as it is now. Answers SNAPSHOT_REQ(after, host)."""
+    """A part of the sponsor's store, as it is now. Answers SNAPSHOT_REQ(after, host, topic)."""
 
     after: int
     host: int
+    topic: int
     rows: tuple[tuple[int, Row], ...]
     """(position at the sponsor, row)."""
     hosts: tuple[HostEntry, ...]
+    values: tuple[tuple[LastValue, SpoolItem], ...]
     complete: bool
     """Nothing comes behind this part: the counters below are those of the whole."""
     streams: tuple[tuple[int, int, int], ...]

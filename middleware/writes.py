@@ -83,6 +83,25 @@ class HostEntry:
     """Own numbers of `incarnation` whose rows were dropped here: (first, last), ascending, apart from each other."""
 
 
+SpoolLine = tuple[int, int, int, int, MessageId]
+"""(pos, slot, n, topic, sub): a spool entry; the last two as in `SpoolItem`."""
+
+
+@dataclass(slots=True, frozen=True)
+class LastValue:
+    """The newest retained message of a topic, as far as it is delivered here; or what the presence of a host is."""
+
+    topic: int
+    order: tuple[int, int, int]
+    """The largest is the newest. (hybrid clock, slot, 0); of presence: (join, attempt, 1 if away)."""
+    slot: int
+    n: int
+    position: int
+    """Of its row, at this station."""
+    cleared: bool
+    """The topic has none: something older that comes later does not count."""
+
+
 @dataclass(slots=True, frozen=True)
 class PutRow:
     """Insert a row (accepted); with a position it is also delivered. Raises the counters and hlc with it."""
@@ -135,10 +154,10 @@ class PutLastSeq:
 
 @dataclass(slots=True, frozen=True)
 class SpoolAdd:
-    """Append entries (pos, slot, n), pos ascending; `items` are those not yet in the spool item table."""
+    """Append entries, pos ascending; `items` are those not yet in the spool item table."""
 
     key: RecordKey
-    entries: tuple[tuple[int, int, int], ...]
+    entries: tuple[SpoolLine, ...]
     items: tuple[SpoolItem, ...]
 
 
@@ -148,6 +167,14 @@ class SpoolTrim:
 
     key: RecordKey
     upto: int
+
+
+@dataclass(slots=True, frozen=True)
+class SpoolDrop:
+    """The entries at these positions go."""
+
+    key: RecordKey
+    positions: tuple[int, ...]
 
 
 @dataclass(slots=True, frozen=True)
@@ -170,6 +197,27 @@ class DropSpoolItems:
     """Items that no spool names any more."""
 
     ids: tuple[MessageId, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class PutItems:
+    """Items that are kept as last values, from before their rows go; `item` None: copied from the row."""
+
+    items: tuple[SpoolItem, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class PutLast:
+    """The last value of its topic is this one from here."""
+
+    value: LastValue
+
+
+@dataclass(slots=True, frozen=True)
+class DropLast:
+    """These topics are no more: their last values go."""
+
+    topics: tuple[int, ...]
 
 
 @dataclass(slots=True, frozen=True)
@@ -248,9 +296,13 @@ Write = (
     | PutLastSeq
     | SpoolAdd
     | SpoolTrim
+    | SpoolDrop
     | SpoolRenumber
     | SpoolMove
     | DropSpoolItems
+    | PutItems
+    | PutLast
+    | DropLast
     | PutHeld
     | DropHeld
     | PutHost
@@ -284,11 +336,13 @@ class DurableState:
     hlc: int = 0
     starts: int = 0
     records: dict[RecordKey, RecordImage] = field(default_factory=dict)
-    spools: dict[RecordKey, list[tuple[int, int, int]]] = field(default_factory=dict)
-    """(pos, slot, n), ascending."""
+    spools: dict[RecordKey, list[SpoolLine]] = field(default_factory=dict)
+    """Positions ascending."""
     held: dict[RecordKey, tuple[int, RecordImage]] = field(default_factory=dict)
     """(origin, record)."""
     items: dict[MessageId, SpoolItem] = field(default_factory=dict)
+    last: dict[int, LastValue] = field(default_factory=dict)
+    """By topic."""
     hosts: dict[int, HostEntry] = field(default_factory=dict)
     view: View | None = None
     """None: as founded."""
@@ -335,14 +389,23 @@ class DurableState:
                 self.items.update(((item.slot, item.n), item) for item in items)
             case SpoolTrim(key, upto):
                 self.spools[key] = [entry for entry in self.spools.get(key, []) if entry[0] > upto]
+            case SpoolDrop(key, positions):
+                self.spools[key] = [entry for entry in self.spools.get(key, []) if entry[0] not in positions]
             case SpoolRenumber(key):
                 spool = self.spools.get(key, [])
-                self.spools[key] = [(i - len(spool), slot, n) for i, (_, slot, n) in enumerate(spool)]
+                self.spools[key] = [(i - len(spool), *line[1:]) for i, line in enumerate(spool)]
             case SpoolMove(source, target):
                 self.spools[target] = self.spools.pop(source, [])
             case DropSpoolItems(ids):
                 for message_id in ids:
                     self.items.pop(message_id, None)
+            case PutItems(items):
+                self.items.update(((item.slot, item.n), item) for item in items)
+            case PutLast(value):
+                self.last[value.topic] = value
+            case DropLast(topics):
+                for topic in topics:
+                    self.last.pop(topic, None)
             case PutHeld(origin, image):
                 self.held[image.key] = (origin, image)
             case DropHeld(key, spool):
@@ -363,6 +426,8 @@ class DurableState:
                 self.rows.clear()
                 self.streams.clear()
                 self.hosts.clear()
+                self.last.clear()
+                self.items.clear()
                 self.last_position = 0
             case PutStreams(streams, last_position, hlc):
                 self.streams.update({slot: Stream(*counters) for slot, *counters in streams})

@@ -135,9 +135,11 @@ class Outputs:
             case AdoptPart(entries=spool) if any(entry.item is None for _, entry in spool):
                 filled = tuple((position, replace(entry, item=self._item(entry))) for position, entry in spool)
                 return None if any(entry.item is None for _, entry in filled) else replace(frame, entries=filled)
-            case Snapshot(rows=placed) if any(row.item is None for _, row in placed):
+            case Snapshot(rows=placed, values=values):
                 full = tuple((position, replace(row, item=self._item(row))) for position, row in placed)
-                return None if any(row.item is None for _, row in full) else replace(frame, rows=full)
+                kept_values = tuple((value, replace(entry, item=self._item(entry))) for value, entry in values)
+                lacking = any(row.item is None for _, row in full) or any(kept.item is None for _, kept in kept_values)
+                return None if lacking else replace(frame, rows=full, values=kept_values)
             case _:
                 return frame
 

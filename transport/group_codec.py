@@ -11,7 +11,7 @@ from roamcast.middleware import station_frames as frames
 from roamcast.middleware.errors import InvariantError
 from roamcast.middleware.membership.view import Closing, Ending, GroupView, View
 from roamcast.middleware.rows import Row
-from roamcast.middleware.writes import HostEntry, RecordImage
+from roamcast.middleware.writes import HostEntry, LastValue, RecordImage
 from roamcast.transport import limits
 from roamcast.transport.layout import (
     COUNTER,
@@ -181,6 +181,8 @@ _REPLACED = array(UINT64, limits.REPLACED_MAX)
 _HOST = record(HostEntry, NATURAL, UINT64, group(NATURAL, SLOT, COUNTER), FLAG, _REPLACED, Field(_read_taken))
 _ROWS = ascending(Field(_read_placed, _plain_placed), limits.ROWS_MAX, itemgetter(0))
 _HOSTS = ascending(_HOST, limits.SNAPSHOT_HOSTS_MAX, attrgetter("number"))
+_LAST = record(LastValue, NATURAL, group(NATURAL, NATURAL, NATURAL), SLOT, COUNTER, NATURAL, FLAG)
+_VALUES = ascending(group(_LAST, SPOOL_ITEM), limits.VALUES_MAX, lambda pair: pair[0].topic)
 _STREAMS = ascending(group(SLOT, COUNTER, COUNTER), STATIONS_MAX, itemgetter(0))
 
 GROUP_LAYOUTS: Final[tuple[Layout[Any], ...]] = (
@@ -189,6 +191,20 @@ GROUP_LAYOUTS: Final[tuple[Layout[Any], ...]] = (
     Layout(74, frames.Adopted, _KEY),
     Layout(75, frames.Reserve, MEMBER, UINT64),
     Layout(76, frames.Reserved, MEMBER, UINT64, FLAG, SLOT),
-    Layout(77, frames.SnapshotReq, NATURAL, NATURAL),
-    Layout(78, frames.Snapshot, NATURAL, NATURAL, _ROWS, _HOSTS, FLAG, _STREAMS, NATURAL, NATURAL, _DURABLE_VIEW),
+    Layout(77, frames.SnapshotReq, NATURAL, NATURAL, NATURAL),
+    Layout(
+        78,
+        frames.Snapshot,
+        NATURAL,
+        NATURAL,
+        NATURAL,
+        _ROWS,
+        _HOSTS,
+        _VALUES,
+        FLAG,
+        _STREAMS,
+        NATURAL,
+        NATURAL,
+        _DURABLE_VIEW,
+    ),
 )

@@ -36,9 +36,11 @@ from roamcast.transport.layout import (
 from roamcast.transport.limits import BODY_BYTES_MAX, INT64_MAX
 from roamcast.transport.strict import Reader
 
-ITEM_ELEMENTS: Final = 7
-ITEM_KINDS: Final = (Kind.BROADCAST, Kind.MAIL, Kind.REFUSED)
-"""What a host can be given; indexed by the number on the wire."""
+ITEM_ELEMENTS, TOPIC_ELEMENTS = 7, 9
+PLAIN_KINDS: Final = (Kind.BROADCAST, Kind.MAIL, Kind.REFUSED)
+TOPIC_KINDS: Final = tuple(Kind)[Kind.TOPIC :]
+ITEM_KINDS: Final = {int(kind): kind for kind in PLAIN_KINDS + TOPIC_KINDS}
+"""What a host can be given, by the number on the wire."""
 
 
 def read_item(reader: Reader) -> Item:
@@ -55,29 +57,46 @@ def read_item(reader: Reader) -> Item:
         and 1 <= n <= limits.COUNTER_MAX
         and 0 <= incarnation32 <= limits.UINT32_MAX
         and 0 <= number <= INT64_MAX
-        and 0 <= kind < len(ITEM_KINDS)
+        and kind in ITEM_KINDS
     ):
         raise reader.refuse("a number of the item is out of range")
+    topic, hlc = "", 0
+    if kind >= Kind.TOPIC:
+        extra -= TOPIC_ELEMENTS - ITEM_ELEMENTS
+        if extra < 0:
+            raise reader.refuse(f"item on a topic of fewer than {TOPIC_ELEMENTS} elements")
+        topic, hlc = reader.text(1, limits.TOPIC_BYTES_MAX), reader.integer(0, INT64_MAX)
     reader.extras(extra)
-    return Item(slot, n, sender, incarnation32, number, ITEM_KINDS[kind], body)
+    return Item(slot, n, sender, incarnation32, number, ITEM_KINDS[kind], body, topic, hlc)
 
 
 def plain_item(item: Item) -> list[Any]:
     """The message, for an encoder."""
-    return [item.slot, item.n, item.sender, item.incarnation32, item.number, int(item.kind), item.body]
+    plain = [item.slot, item.n, item.sender, item.incarnation32, item.number, int(item.kind), item.body]
+    return [*plain, item.topic, item.hlc] if item.kind >= Kind.TOPIC else plain
 
 
 def _read_entries(reader: Reader) -> list[tuple[int, Item]]:
     count = reader.count(2 * limits.MSG_ENTRIES_MAX)
     if count & 1:
         raise reader.refuse("a step without its item")
-    entries = []
+    entries: list[tuple[int, Item]] = []
     for _ in range(count // 2):
         (step,) = reader.integers(1)
-        if step < 1:
+        if step < 1 and (step or not entries or entries[-1][1].kind is not Kind.SUB):
             raise reader.refuse("positions do not ascend")
         entries.append((step, read_item(reader)))
     return entries
+
+
+def _read_data_kind(reader: Reader) -> Kind:
+    kind = reader.integer(0, limits.UINT32_MAX)
+    if kind not in DATA_KINDS:
+        raise reader.refuse(f"a host sends nothing of kind {kind} on a topic")
+    return Kind(kind)
+
+
+DATA_KINDS: Final = (Kind.TOPIC, Kind.RETAINED, Kind.SUB, Kind.UNSUB)
 
 
 class _MsgLayout(Layout[frames.Msg]):
@@ -109,6 +128,8 @@ _BODY_SIZE = integer(0, BODY_BYTES_MAX)
 _ENDPOINT, _KEY = text(1, limits.ENDPOINT_BYTES_MAX), octets(limits.KEY_BYTES, limits.KEY_BYTES)
 _STATIONS = array(group(NAME, SLOT, _ENDPOINT, _KEY), limits.STATIONS_MAX)
 _PING_S = integer(0, limits.PING_S_MAX)
+_TOPIC = text(1, limits.TOPIC_BYTES_MAX)
+_ENDED = array(group(SLOT, COUNTER, text(0, limits.TOPIC_BYTES_MAX)), limits.ENDED_MAX)
 _STORED, _ABSENT = array(NATURAL, frames.STORED_MAX), array(NATURAL, limits.ABSENT_MAX)
 
 UP: Final[Link[frames.UpFrame]] = Link(
@@ -119,12 +140,25 @@ UP: Final[Link[frames.UpFrame]] = Link(
     Layout(4, frames.Ping, NATURAL, POSITION),
     Layout(5, frames.Detach, NATURAL),
     Layout(6, frames.Leave, NATURAL),
+    Layout(24, frames.TopicData, NATURAL, NATURAL, POSITION, Field(_read_data_kind, int), _TOPIC, _BODY),
     Layout(21, frames.Seen, NATURAL, PAIRS, NATURAL, NATURAL, _STORED),
 )
 DOWN: Final[Link[frames.DownFrame]] = Link(
     limits.DOWN_FRAME_BYTES_MAX,
     Layout(
-        8, frames.Welcome, VERSION, NATURAL, NATURAL, FLAG, POSITION, _BODY_SIZE, NATURAL, _STATIONS, PAIRS, _ABSENT
+        8,
+        frames.Welcome,
+        VERSION,
+        NATURAL,
+        NATURAL,
+        FLAG,
+        POSITION,
+        _BODY_SIZE,
+        NATURAL,
+        _STATIONS,
+        PAIRS,
+        _ABSENT,
+        _ENDED,
     ),
     _MsgLayout(9, frames.Msg, POSITION, POSITION, Field(_read_entries)),
     Layout(10, frames.Uack, NATURAL, NATURAL, SLOT, COUNTER),
@@ -139,6 +173,7 @@ DOWN: Final[Link[frames.DownFrame]] = Link(
     Layout(20, frames.Move, _STATIONS),
     Layout(22, frames.Ask, NATURAL),
     Layout(23, frames.Fates, NATURAL, _ABSENT),
+    Layout(25, frames.Unsubscribed, NATURAL, _ENDED),
 )
 
 encode_up = UP.encode

@@ -37,6 +37,15 @@ PING_S_MAX = 86_400
 NAME_BYTES_MAX = 64
 """Name of a host, id of a station, name of a group."""
 
+TOPIC_BYTES_MAX = 96
+"""Name of a topic; that of a host's presence is longer than the host's."""
+
+ENDED_MAX = 1_000
+"""Subscriptions of one host that have ended and were not told yet."""
+
+VALUES_MAX = 4_096
+"""Last values of one part of a snapshot."""
+
 CODE_BYTES_MAX = 64
 TEXT_BYTES_MAX = 512
 """A sentence for a person; longer ones are cut by the sender."""

@@ -10,12 +10,13 @@ from typing import Any, Final
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.rows import Kind, Row, SpoolItem
 from roamcast.transport import limits
-from roamcast.transport.layout import COUNTER, NATURAL, PAIRS, SLOT, UINT64, Field, array, group, integer, octets
+from roamcast.transport.layout import COUNTER, NATURAL, PAIRS, SLOT, UINT64, Field, array, group, integer
 from roamcast.transport.limits import COUNTER_MAX, INT64_MAX, SLOT_MAX
 from roamcast.transport.strict import MAP, Reader
 
 ROW_ELEMENTS: Final = 11
 ROW_KINDS: Final = tuple(Kind)
+SPOOLED_PLAIN, SPOOLED_ON_TOPIC = 3, 6
 SLOTS_BYTES_MAX: Final = (SLOT_MAX >> 3) + 1
 
 
@@ -117,13 +118,20 @@ def plain_row(row: Row) -> list[Any]:
 
 
 def _read_spool_item(reader: Reader) -> SpoolItem:
-    slot, n, item = _SPOOLED.read(reader)
-    return SpoolItem(slot, n, item, len(item))
+    count = reader.count(SPOOLED_ON_TOPIC)
+    if count not in (SPOOLED_PLAIN, SPOOLED_ON_TOPIC):
+        raise reader.refuse(f"array of {SPOOLED_PLAIN} or {SPOOLED_ON_TOPIC} expected")
+    slot, n, item = SLOT.read(reader), COUNTER.read(reader), reader.octets(0, limits.ITEM_BYTES_MAX)
+    if count == SPOOLED_PLAIN:
+        return SpoolItem(slot, n, item, len(item))
+    topic, sub = integer(1, INT64_MAX).read(reader), (SLOT.read(reader), COUNTER.read(reader))
+    return SpoolItem(slot, n, item, len(item), topic, sub)
 
 
 def _plain_spool_item(entry: SpoolItem) -> list[Any]:
     ensure(entry.item is not None, f"spool entry {(entry.slot, entry.n)} is sent without its item")
-    return [entry.slot, entry.n, entry.item]
+    plain = [entry.slot, entry.n, entry.item]
+    return [*plain, entry.topic, *entry.sub] if entry.topic else plain
 
 
 MH = group(NATURAL, UINT64)
@@ -134,5 +142,4 @@ VECTOR = Field(_read_vector)
 MESSAGE = group(SLOT, COUNTER)
 PART = integer(0, limits.SPOOL_PARTS_MAX)
 EXT = Field(_read_ext, _plain_ext)
-_SPOOLED = group(SLOT, COUNTER, octets(0, limits.ITEM_BYTES_MAX))
 SPOOL_ITEM = Field(_read_spool_item, _plain_spool_item)

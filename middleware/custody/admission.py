@@ -16,9 +16,10 @@ from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import EVERYWHERE, LOST, Record
 from roamcast.middleware.custody.sessions import Pending, Sessions
+from roamcast.middleware.custody.stream import advance, owed
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import Ask, Fates, Replaced, Seen, Wait
-from roamcast.middleware.rows import CONTROL_KINDS, MH, Kind, Vector
+from roamcast.middleware.rows import MH, STATION_KINDS, Kind, Vector
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import Accept, Cancel, Claimed, GroupQuery, Noted
 from roamcast.middleware.vectors import covers, merged
@@ -172,9 +173,10 @@ class Admission:
             gap=gap, ephemeral=hello.ephemeral,
         )  # fmt: skip
         ledger.causal.depend(record.sdep)
-        owed = list(ledger.table.owed(mh[0], record.base, 0))
-        spooled = ledger.spool_add(record, [(i - len(owed), row) for i, (_, row) in enumerate(owed)])
-        record.base = merged(record.base, ledger.vector())
+        self.sessions.subscriptions.end_all(record)
+        waiting = list(owed(ledger, record, 0))
+        spooled = ledger.spools.add(record, [(i - len(waiting), holder) for i, (_, holder) in enumerate(waiting)])
+        advance(ledger, record, ledger.table.last_position)
         record.set_order(ledger.next_join_order() if order is None else order)
         if order is None:
             ledger.write_row(Kind.JOIN, *mh, number=record.order)
@@ -215,7 +217,7 @@ class Admission:
         self._indexed += [0] * (table.width - len(self._indexed))
         for slot, origin in enumerate(table.origins):
             for row in table.rows(slot, self._indexed[slot] + 1, origin.stored):
-                if row.number and row.kind not in CONTROL_KINDS:
+                if row.number and row.kind not in STATION_KINDS:
                     self._own_numbers.setdefault((row.host, row.incarnation), set()).add(row.number)
             self._indexed[slot] = origin.stored
         return self._own_numbers.get(mh, set())
@@ -292,7 +294,7 @@ class Admission:
             if record.link and record.prev is not None and record.prev != EVERYWHERE:
                 if record.state != "done":
                     record.state, record.ready, record.moved_to = "done", True, None
-                    ledger.save(record, "deletion", *ledger.spool_trim(record, ledger.table.last_position))
+                    ledger.save(record, "deletion", *ledger.spools.trim(record, ledger.table.last_position))
                     ledger.ask(record.prev, Accept(mh, record.arr))
                     self.asking.schedule(record)
             else:

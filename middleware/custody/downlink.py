@@ -2,9 +2,10 @@
 
 The front's position F is the `last` of the shared frame before. A host stands at the front when the last position sent
 to it is F and its base holds nothing that the station has yet to log. A shared frame's `last` is the last position of
-its tick, and so is that of every frame of one's own in that tick. Hosts that lag, that had mail in a tick without a
-shared frame, or that came with more than is logged here stand apart. Work per tick: the shared frame and the hosts
-apart; nothing grows with the hosts at the front.
+its tick, and so is that of every frame of the tick. A host that had something of its own in a tick without a broadcast
+stands beside the front, ahead of it, until the next one. Hosts at or beside the front that are owed the same get one
+frame for them all, also on topics. Hosts that lag, or that came with more than is logged here, stand apart. Work per
+tick: the frames, and the hosts that are owed something of their own; nothing grows with the hosts at the front.
 
 Sources: overview section 7; hot-path.md rules 4-10; causal-broadcast.md P4.
 """
@@ -13,26 +14,35 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import chain
+from operator import itemgetter
 
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
+from roamcast.middleware.custody.stream import owed, owed_count
+from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.effects import Channel, Deliver
-from roamcast.middleware.rows import Row, SpoolItem
+from roamcast.middleware.rows import Kind, Row, SpoolItem
 from roamcast.middleware.vectors import covers
 
-Entries = list[tuple[int, Row | SpoolItem]]
+Entry = Row | SpoolItem
+Entries = list[tuple[int, Entry]]
 
 
 class Downlink:
     """Which channel stands where, and the frames of a tick."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, subscriptions: Subscriptions) -> None:
         self.ledger = ledger
+        self._subscriptions = subscriptions
         self.position = ledger.table.last_position
         """F: where the front stands."""
         self._front: dict[Channel, Record] = {}
+        self._beside: dict[Channel, Record] = {}
+        """Served up to the end of the log, beyond F."""
         self._apart: dict[Channel, Record] = {}
-        """Served up to the end of the log, but not at F or not covered by it."""
+        """Served up to the end of the log, but its base holds more than that."""
+        self._owners: dict[Channel, list[int] | None] = {}
+        """In this tick: who is owed what beside broadcasts (positions); None: has to be looked at."""
         self._blocked: dict[Channel, Record] = {}
         """Window or queue full: served again on the host's next sign of life."""
         self._due: dict[Channel, Record] = {}
@@ -51,11 +61,13 @@ class Downlink:
             self.remove(channel)
             self._by_host.setdefault(record.mh[0], []).append(record)
             self._due[channel] = record
+            self._subscriptions.attach(channel, record)
 
     def remove(self, channel: Channel) -> None:
         """The channel is gone."""
         record = self._take(channel)
         if record is not None:
+            self._subscriptions.detach(channel)
             attached = self._by_host[record.mh[0]]
             attached.remove(record)
             if not attached:
@@ -67,7 +79,7 @@ class Downlink:
         if record is not None:
             record.sent = self.position
             return record
-        for place in (self._apart, self._blocked, self._due):
+        for place in (self._beside, self._apart, self._blocked, self._due):
             if channel in place:
                 return place.pop(channel)
         return None
@@ -102,55 +114,105 @@ class Downlink:
 
     # ---- the frames of a tick ----
 
+    def placed(self, row: Row) -> None:
+        """A row has taken its position: note the attached hosts that are owed it and that no shared frame serves."""
+        position = row.position or 0
+        match row.kind:
+            case Kind.MAIL | Kind.REFUSED:
+                for record in self._by_host.get(row.addressee, ()):
+                    self._note(record.channel, position)
+            case Kind.SUB | Kind.UNSUB | Kind.NOSUB:
+                for record in self._by_host.get(row.host, ()):
+                    self._note(record.channel, None)
+            case Kind.TOPIC | Kind.RETAINED | Kind.CLEAR | Kind.ONLINE | Kind.OFFLINE:
+                for channel in self._subscriptions.subscribers(row.addressee):
+                    self._note(channel, position)
+
+    def _note(self, channel: Channel | None, position: int | None) -> None:
+        """None: more has to be looked at than a position."""
+        if channel is None:
+            return
+        positions = self._owners.setdefault(channel, [])
+        if position is None:
+            self._owners[channel] = None
+        elif positions is not None:
+            positions.append(position)
+
     def flush(self) -> None:
         """Append the tick's frames to the effects."""
         table = self.ledger.table
         end = table.last_position
         if end != self._served_to:
             broadcasts: Entries = list(table.broadcasts(max(self.position, self._served_to), end))
-            owners = self._mail_owners()
-            if broadcasts:
-                self._shared(broadcasts, owners, end)
-            else:
-                for channel in owners:
-                    self.serve(channel)
-            self._sweep()
+            self._fan_out(broadcasts, self._alike(bool(broadcasts)), end)
+            self._sweep(end)
             self._served_to = end
+        self._owners.clear()
         due, self._due = self._due, {}
         for channel, record in due.items():
             self._serve(channel, record, end)
 
-    def _mail_owners(self) -> list[Channel]:
-        """Hosts that are owed mail in this tick and have nothing else to wait for."""
-        owners: list[Channel] = []
-        for number in self.ledger.table.addressees(self._served_to):
-            channels = [record.channel for record in self._by_host.get(number, ())]
-            owners += [c for c in channels if c is not None and (c in self._front or c in self._apart)]
-        return owners
-
-    def _shared(self, broadcasts: Entries, owners: list[Channel], end: int) -> None:
-        """One frame (or a few, cut) for all at the front who own no mail in this tick; the front moves to `end`."""
-        if "mail_shared" not in self.ledger.mutants:
-            for channel in owners:
+    def _alike(self, broadcast: bool) -> dict[tuple[int, tuple[int, ...]], list[Channel]]:
+        """Hosts that have had all that is older, by what one frame for them all begins with and is made of: the last
+        position sent, and positions that are theirs. Those for whom that is not enough are served by themselves.
+        """
+        alike: dict[tuple[int, tuple[int, ...]], list[Channel]] = {}
+        for channel, positions in self._owners.items():
+            if channel in self._front:
+                prev = self.position
+            elif channel in self._beside:
+                prev = self._beside[channel].sent
+            else:
+                if channel in self._apart:
+                    self.serve(channel)
+                continue
+            if positions is None:
                 self.serve(channel)
-        for channel in list(self._apart):
-            self.serve(channel)
-        channels = list(self._front)
-        prev, frame_bytes = self.position, self.ledger.settings.frame_bytes
-        if channels:
-            for last, entries in self._cut(broadcasts, frame_bytes, end):
-                self.ledger.out.append(Deliver(channels, prev, last, entries))
+            else:
+                alike.setdefault((prev, tuple(positions)), []).append(channel)
+        if broadcast:
+            for channel in list(self._apart):
+                self.serve(channel)
+            for channel, record in self._beside.items():
+                if channel not in self._owners:
+                    alike.setdefault((record.sent, ()), []).append(channel)
+            others = [c for c in self._front if c not in self._owners] if self._owners else list(self._front)
+            if others:
+                alike.setdefault((self.position, ()), []).extend(others)
+        if "mail_shared" in self.ledger.mutants and broadcast:
+            alike = {(prev, ()): channels for (prev, _), channels in alike.items()}
+        return alike
+
+    def _fan_out(self, broadcasts: Entries, alike: dict[tuple[int, tuple[int, ...]], list[Channel]], end: int) -> None:
+        """One frame (or a few, cut) for all that are alike; after a broadcast they all stand at the front, at `end`."""
+        table, front, beside = self.ledger.table, self._front, self._beside
+        for (prev, positions), channels in alike.items():
+            entries = broadcasts
+            if positions:
+                own = [(position, row) for position in positions if (row := table.row_at(position)) is not None]
+                entries = sorted([*broadcasts, *own], key=itemgetter(0))
+            for last, part in self._cut(entries, self.ledger.settings.frame_bytes, end):
+                self.ledger.out.append(Deliver(channels, prev, last, part))
                 prev = last
-        self.position = end
+            if not broadcasts:
+                for channel in channels:
+                    record = front.pop(channel, None)
+                    if record is not None:
+                        beside[channel] = record
+                    beside[channel].sent = end
+        if broadcasts:
+            front.update(beside)
+            beside.clear()
+            self.position = end
 
     @staticmethod
     def _cut(entries: Entries, frame_bytes: int, end: int) -> list[tuple[int, Entries]]:
-        """Entries in frames of at most frame_bytes (or one entry); the last frame reaches to `end`."""
+        """Entries in frames of at most frame_bytes (or one position); the last frame reaches to `end`."""
         frames: list[tuple[int, Entries]] = []
         part: Entries = []
         size = 0
         for entry in entries:
-            if part and size + entry[1].size > frame_bytes:
+            if part and size + entry[1].size > frame_bytes and entry[0] > part[-1][0]:
                 frames.append((part[-1][0], part))
                 part, size = [], 0
             part.append(entry)
@@ -165,7 +227,7 @@ class Downlink:
         if record.join:
             self._apart[channel] = record  # no MSG before the join is confirmed
             return
-        entries, reached = self._next_entries(record, end)
+        entries, reached = self._next_entries(record)
         if entries:
             last = end if reached else entries[-1][0]
             for cut, part in self._cut(entries, self.ledger.settings.frame_bytes, last):
@@ -176,17 +238,19 @@ class Downlink:
             record.sent = self.position
         if not reached:
             self._blocked[channel] = record
-        elif record.sent == self.position and covers(self.ledger.table.vector("delivered"), record.base):
+        elif not covers(self.ledger.table.vector("delivered"), record.base):
+            self._apart[channel] = record
+        elif record.sent == self.position:
             self._front[channel] = record
         else:
-            self._apart[channel] = record
+            self._beside[channel] = record
 
-    def _next_entries(self, record: Record, end: int) -> tuple[Entries, bool]:
+    def _next_entries(self, record: Record) -> tuple[Entries, bool]:
         """Owed entries behind what was sent, as many as the window takes; and whether these are all up to `end`.
 
         A full window never reaches `end`: the host is served again on its next acknowledgement.
         """
-        settings, table = self.ledger.settings, self.ledger.table
+        settings = self.ledger.settings
         room, room_bytes = self._room(record)
         if room <= 0:
             return [], False
@@ -195,14 +259,30 @@ class Downlink:
         size = 0
         start = bisect_right(record.spool, record.sent, key=lambda entry: entry.position)
         spooled: Entries = [(entry.position, entry.item) for entry in record.spool[start : start + room + 1]]
-        after = max(record.sent, record.spool[-1].position) if record.spool else record.sent
-        for position, holder in chain(spooled, table.owed(record.mh[0], record.base, after)):
+        spool_end = record.spool[-1].position if record.spool else record.sent
+        after = max(record.sent, spool_end)
+        for position, holder in chain(spooled, owed(self.ledger, record, after)):
             first = idle and not entries
             if len(entries) >= room or (size + holder.size > room_bytes and not first):
                 return entries, False
             entries.append((position, holder))
             size += holder.size
+            value = self._value_with(record, position, holder, bool(spooled) and position <= spool_end)
+            if value is not None:
+                entries.append((position, value))
+                size += value.size
         return entries, True
+
+    def _value_with(self, record: Record, position: int, holder: Row | SpoolItem, spooled: bool) -> Entry | None:
+        """The last value that goes with a SUB: what the host is not given anyway, in its stream behind that."""
+        if not isinstance(holder, SpoolItem) or not holder.topic or holder.sub != (holder.slot, holder.n):
+            return None
+        value = self.ledger.last.given_with(holder.topic, None if spooled else position, record.base)
+        waiting = value is not None and any(
+            (entry.item.slot, entry.item.n) == (value.slot, value.n) and entry.position > position
+            for entry in record.spool
+        )
+        return None if waiting and "ret_always" not in self.ledger.mutants else value
 
     def _room(self, record: Record) -> tuple[int, int]:
         """Entries and bytes the window still takes."""
@@ -214,15 +294,17 @@ class Downlink:
         entries = len(spooled)
         size = sum(entry.item.size for entry in spooled)
         if record.sent > after:
-            entries += table.owed_count(record.mh[0], after, record.sent)
+            entries += owed_count(self.ledger, record, after, record.sent)
             size += table.bytes_between(after, record.sent)
         return settings.window_entries - entries, settings.window_bytes - size
 
-    def _sweep(self) -> None:
+    def _sweep(self, end: int) -> None:
         """Once per quarter of a window: hosts at the front that have not acknowledged for a window stand apart."""
         window = self.ledger.settings.window_entries
-        if self.position < self._swept_at + max(1, window // 4):
+        if end < self._swept_at + max(1, window // 4):
             return
-        self._swept_at = self.position
+        self._swept_at = end
         for channel in [c for c, r in self._front.items() if r.acked_c < self.position - window]:
+            self.serve(channel)
+        for channel in [c for c, r in self._beside.items() if r.acked_c < r.sent - window]:
             self.serve(channel)

@@ -12,6 +12,7 @@ from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
+from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.custody.takeovers import Takeovers
 from roamcast.middleware.delivery_log import EXPIRED, LEFT, MEMBER
 from roamcast.middleware.host_frames import Refused, Replaced
@@ -24,8 +25,11 @@ from roamcast.middleware.writes import HostEntry, PutHost, PutRecord, Write
 class Expiry:
     """Turns records into tombs and says what rows mean for members."""
 
-    def __init__(self, ledger: Ledger, downlink: Downlink, asking: Asking, gate: Gate) -> None:
+    def __init__(
+        self, ledger: Ledger, downlink: Downlink, asking: Asking, gate: Gate, subscriptions: Subscriptions
+    ) -> None:
         self.ledger = ledger
+        self.subscriptions = subscriptions
         self.gate = gate
         self.downlink = downlink
         self.asking = asking
@@ -40,7 +44,7 @@ class Expiry:
         ledger = self.ledger
         self._silence(record)
         self._entomb(record)
-        writes = ledger.spool_trim(record, ledger.table.last_position)
+        writes = ledger.spools.trim(record, ledger.table.last_position)
         ledger.log(MEMBER, *record.mh, LEFT if kind is Kind.LEAVE else EXPIRED, record.base)
         if self.gate.linked:
             ledger.write_row(kind, *record.mh, PutRecord(record.image()), *writes)
@@ -51,6 +55,7 @@ class Expiry:
     def _entomb(self, record: Record) -> None:
         record.state = "tomb"
         record.join = 0
+        self.subscriptions.end_all(record)
         if "tomb_no_u" not in self.ledger.mutants:
             record.base = merged(record.base, self.ledger.vector())
         if record.link and record.confirmed:
@@ -62,7 +67,7 @@ class Expiry:
         self._entomb(record)
         record.base = merged(record.base, bound)
         ledger.log(MEMBER, *record.mh, EXPIRED, record.base)
-        ledger.save(record, "tombstone", *ledger.spool_trim(record, ledger.table.last_position))
+        ledger.save(record, "tombstone", *ledger.spools.trim(record, ledger.table.last_position))
         self._free_former(record)
 
     def _free_former(self, record: Record) -> None:

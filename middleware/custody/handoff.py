@@ -8,6 +8,7 @@ station had announced before custody came. Sources: causal-broadcast.md (b); one
 
 from __future__ import annotations
 
+from roamcast.middleware.custody import extras
 from roamcast.middleware.custody.asking import Asking
 from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.gate import Gate
@@ -187,7 +188,7 @@ class Handoff:
             if record.link:
                 if record.state != "done":
                     record.state, record.ready = "done", True
-                    freed = ledger.spool_trim(record, ledger.table.last_position)
+                    freed = ledger.spools.trim(record, ledger.table.last_position)
                     ledger.save(record, "deletion", *freed)
                     self.asking.schedule(record)
                 if record.prev is not None:
@@ -270,6 +271,11 @@ class Handoff:
         if (known := max(entry(state.sent, ledger.own), entry(state.base, ledger.own))) > stored:
             ledger.notice("alarm", "store-went-back", peer=pending.former, peer_knows=known, stored=stored)
             return
+        try:
+            extras.unpack(state.ext)
+        except ValueError as error:
+            ledger.out.append(Reject(pending.former, "bad-state", str(error)))
+            return
         record = Record(
             state.mh,
             state.e,
@@ -290,7 +296,7 @@ class Handoff:
         ledger.merge_clock(state.hlc)  # what the host sends next is later than all that it has seen
         ledger.causal.depend(record.sdep)
         entries = [item for i in range(state.parts) for item in pending.parts[i]]
-        writes = ledger.spool_add(record, [(i - len(entries), item) for i, item in enumerate(entries)])
+        writes = ledger.spools.add(record, [(i - len(entries), item) for i, item in enumerate(entries)])
         self.sessions.open(record, pending.channel, hello, [*writes, PutClock(ledger.hlc)])
         if "accept_on_state" in ledger.mutants:
             ledger.ask(pending.former, Accept(state.mh, state.e))

@@ -13,18 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from roamcast.middleware.custody import extras
 from roamcast.middleware.custody.asking import Asking
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.retention import Retention
 from roamcast.middleware.custody.sessions import Sessions
-from roamcast.middleware.custody.stream import first_owed
+from roamcast.middleware.custody.stream import advance, first_owed, owed
 from roamcast.middleware.effects import HandedOver, Reject, SendPeer
 from roamcast.middleware.host_frames import Move
 from roamcast.middleware.rows import MH, SpoolItem
 from roamcast.middleware.settings import MIB, SECOND
 from roamcast.middleware.station_frames import Adopt, Adopted, AdoptPart
-from roamcast.middleware.vectors import merged, raised
+from roamcast.middleware.vectors import merged
 from roamcast.middleware.writes import DropHeld, PutHeld, PutRecord, RecordKey, Write
 
 RETRY = SECOND
@@ -117,8 +118,9 @@ class Heir:
             record.sdep = merged(record.sdep, sent)
             trimmed: list[Write] = []
             if record.live:
-                trimmed = ledger.spool_trim(record, record.acked_c)
-                record.base, record.base_c = raised(record.base, ledger.vector()), record.acked_c
+                trimmed = ledger.spools.trim(record, record.acked_c)
+                advance(ledger, record, ledger.table.last_position)
+                record.base_c = record.acked_c
             ledger.persist(*trimmed, PutRecord(record.image()))
 
     def obstacles(self) -> list[str]:
@@ -223,6 +225,11 @@ class Heir:
         if max(len(v) for v in (image.base, image.sdep, image.t_vector)) > ledger.table.width:
             ledger.out.append(Reject(station, "bad-adopt", "ADOPT has more slots than the configuration"))
             return
+        try:
+            extras.unpack(dict(image.ext))
+        except ValueError as error:
+            ledger.out.append(Reject(station, "bad-adopt", str(error)))
+            return
         arriving = self._arriving.get(key)
         if arriving is None or arriving.frame != frame:
             while len(self._arriving) >= RECORDS_AT_ONCE:
@@ -253,7 +260,7 @@ class Heir:
         if "no_shift" in ledger.mutants:
             record.shift = 0
         entries = [(position - shift, item) for position, item in spool]
-        writes = ledger.spool_add(record, entries)
+        writes = ledger.spools.add(record, entries)
         ledger.held[key] = (station, record)
         ledger.persist(PutHeld(station, record.image()), *writes)
         ledger.ask(station, Adopted(key))
@@ -269,7 +276,7 @@ class Heir:
                 if heir == ledger.own:
                     self._activate(record)
                 else:
-                    ledger.persist(DropHeld(key, False), *ledger.spool_trim(record, ledger.table.last_position))
+                    ledger.persist(DropHeld(key, False), *ledger.spools.trim(record, ledger.table.last_position))
         for record in ledger.all_records():
             before = record.image()
             if record.moved_to is not None and record.moved_to[0] == slot:
@@ -289,22 +296,20 @@ class Heir:
         for key, (origin, record) in list(ledger.held.items()):
             if origin == slot:
                 del ledger.held[key]
-                ledger.persist(DropHeld(key, False), *ledger.spool_trim(record, ledger.table.last_position))
+                ledger.persist(DropHeld(key, False), *ledger.spools.trim(record, ledger.table.last_position))
 
     def _activate(self, record: Record) -> None:
         """A held record is ours: spooled on to the end of the log here, before R counts it."""
         ledger = self.ledger
         joined = record.join and ledger.bound(record.mh) is not None  # elsewhere, since it was handed over
         if joined or record.mh[0] in ledger.revoked or ledger.gone(record.mh[0]):
-            ledger.persist(DropHeld(record.key, False), *ledger.spool_trim(record, ledger.table.last_position))
+            ledger.persist(DropHeld(record.key, False), *ledger.spools.trim(record, ledger.table.last_position))
             return
         writes: list[Write] = [DropHeld(record.key, True)]
         if record.live or record.state == "moved":
-            owed = list(ledger.table.owed(record.mh[0], record.base, 0))
-            if "held_not_spooled" in ledger.mutants:
-                owed = []
-            writes += ledger.spool_add(record, owed)
-            record.base = raised(record.base, ledger.vector())
+            waiting = [] if "held_not_spooled" in ledger.mutants else list(owed(ledger, record, 0))
+            writes += ledger.spools.add(record, waiting)
+            advance(ledger, record, ledger.table.last_position)
             record.t_vector, record.t_position = ledger.vector(), ledger.table.last_position
         heir_of = ledger.view.heir_of  # of a lost one: as it stands, `Admission.lost` follows
         if record.moved_to is not None:

@@ -89,12 +89,13 @@ class Joins:
         if older is not None:
             self._sessions.expiry.name_replaced(older)
             self._sessions.end_session(older, 0)
-            writes = ledger.spool_trim(older, older.acked_c)
+            writes = ledger.spools.trim(older, older.acked_c)
+            writes += ledger.spools.drop(older, lambda item: item.topic > 0)  # a new incarnation subscribes by itself
             record.base = passed(ledger, older)  # what the older one acknowledged does not come again
             record.spool, older.spool = older.spool, []
             record.spool_bytes, older.spool_bytes = older.spool_bytes, 0
             if record.spool:
-                writes += [SpoolMove(older.key, record.key), *ledger.spool_renumber(record)]
+                writes += [SpoolMove(older.key, record.key), *ledger.spools.renumber(record)]
         elif not gap_told or not covers(record.base, ledger.fifo.reduce.claims[ledger.own]):
             record.base, record.gap, record.closed = ledger.vector(), True, True
         if not record.gap:

@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from roamcast.middleware.causal_delivery import CausalDelivery
-from roamcast.middleware.custody.record import Record, SpoolEntry
+from roamcast.middleware.custody.last_values import LastValues
+from roamcast.middleware.custody.record import Record
+from roamcast.middleware.custody.spools import Spools
 from roamcast.middleware.delivery_log import Logged
 from roamcast.middleware.effects import Channel, CloseChannel, Effect, Notice, Persist, Reject, SendHost, SendPeer
 from roamcast.middleware.errors import ensure
@@ -18,12 +20,12 @@ from roamcast.middleware.fifo_broadcast.core import FifoEntity
 from roamcast.middleware.host_frames import DownFrame, Refused
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
-from roamcast.middleware.rows import CONTROL_KINDS, MH, Item, Kind, MessageId, Row, SpoolItem, Vector
+from roamcast.middleware.rows import CONTROL_KINDS, MH, STATION_KINDS, Item, Kind, Row, Vector
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.station_frames import CustodyFrame, GroupFrame
+from roamcast.middleware.topics import Topics
 from roamcast.middleware.writes import (
     DropRecord,
-    DropSpoolItems,
     DurableState,
     HostEntry,
     PutClock,
@@ -31,9 +33,6 @@ from roamcast.middleware.writes import (
     PutRow,
     PutView,
     RecordKey,
-    SpoolAdd,
-    SpoolRenumber,
-    SpoolTrim,
     Write,
 )
 
@@ -74,7 +73,10 @@ class Ledger:
         self._incarnations: dict[int, list[int]] = {}
         """Incarnations of which there are records, by host number."""
         self.channels: dict[Channel, Record] = {}
-        self.uses: dict[MessageId, int] = {}
+        self.left: list[Record] = []
+        """Lost their channels in this tick."""
+        self.topics = Topics()
+        self.spools = Spools()
         self.trim_wanted = False
         """Some spool has entries that were acknowledged: the next collection trims it."""
         for _, record_image in sorted(image.records.items()):
@@ -87,16 +89,13 @@ class Ledger:
         for key, (origin, held_image) in sorted(image.held.items()):
             self.held[key] = (origin, Record.of(held_image))
         for record in [*self.all_records(), *(record for _, record in self.held.values())]:
-            for position, slot, n in image.spools.get(record.key, ()):
-                item = image.items[slot, n]
-                record.spool.append(SpoolEntry(position, SpoolItem(slot, n, None, item.size)))
-                record.spool_bytes += item.size
-                self.uses[slot, n] = self.uses.get((slot, n), 0) + 1
+            self.spools.load(record, image)
         self.view = image.view or View(tuple(sorted(founders)))
         self.to_own: list[CustodyFrame | GroupFrame] = []
         """What this station asks of itself: it has taken the place of one that it was linked with."""
         joining = bool(self.view.sponsor)  # the rows of an unfinished snapshot mean nothing yet
         self.table = MessageTable(self.view.members, DurableState() if joining else image)
+        self.last = LastValues(self.table, self.spools, DurableState() if joining else image, mutants)
         self.fifo = FifoEntity(own, self.view, settings, self.table, mutants)
         floors = [] if "sdep" in mutants else [r.sdep for r in self.all_records()]
         self.causal = CausalDelivery(own, self.view, self.table, floors, mutants)
@@ -211,8 +210,7 @@ class Ledger:
         """The record and its spool go."""
         self.remove(record)
         self.unbind(record)
-        freed = self._release(record.spool)
-        record.spool = []
+        freed = self.spools.clear(record)
         if "save:deletion" in self.mutants:
             return
         self.persist(DropRecord(record.key), *freed, *more)
@@ -222,6 +220,7 @@ class Ledger:
         channel, record.channel = record.channel, None
         if channel is not None:
             self.channels.pop(channel, None)
+            self.left.append(record)
             record.away_from = self.now
             record.away_since = self.wall
         return channel
@@ -229,50 +228,6 @@ class Ledger:
     def hang_up(self, channel: Channel, reason: str) -> None:
         """Drop the channel after what was said to it."""
         self.out.append(CloseChannel(channel, reason))
-
-    # ---- spools ----
-
-    def spool_add(self, record: Record, entries: Sequence[tuple[int, Row | SpoolItem]]) -> list[Write]:
-        """Append entries; returns the write that makes them durable."""
-        if not entries:
-            return []
-        fresh = []
-        for position, holder in entries:
-            ident = (holder.slot, holder.n)
-            uses = self.uses.get(ident, 0)
-            self.uses[ident] = uses + 1
-            if not uses:
-                fresh.append(SpoolItem(holder.slot, holder.n, holder.item, holder.size))
-            record.spool.append(SpoolEntry(position, SpoolItem(holder.slot, holder.n, None, holder.size)))
-            record.spool_bytes += holder.size
-        listed = tuple((position, holder.slot, holder.n) for position, holder in entries)
-        return [SpoolAdd(record.key, listed, tuple(fresh))]
-
-    def spool_renumber(self, record: Record) -> list[Write]:
-        """A session begins: what waits stands at positions -L .. -1; returns the write."""
-        for i, entry in enumerate(record.spool):
-            entry.position = i - len(record.spool)
-        return [SpoolRenumber(record.key)] if record.spool else []
-
-    def spool_trim(self, record: Record, upto: int) -> list[Write]:
-        """Entries with position <= upto are taken; returns the writes."""
-        taken = [entry for entry in record.spool if entry.position <= upto]
-        if not taken:
-            return []
-        record.spool = record.spool[len(taken) :]
-        return [SpoolTrim(record.key, upto), *self._release(taken, record)]
-
-    def _release(self, entries: Sequence[SpoolEntry], record: Record | None = None) -> list[Write]:
-        freed = []
-        for entry in entries:
-            ident = (entry.item.slot, entry.item.n)
-            self.uses[ident] -= 1
-            if record is not None:
-                record.spool_bytes -= entry.item.size
-            if not self.uses[ident]:
-                del self.uses[ident]
-                freed.append(ident)
-        return [DropSpoolItems(tuple(freed))] if freed else []
 
     # ---- members ----
 
@@ -358,6 +313,7 @@ class Ledger:
         taken: tuple[int, int] = (0, 0),
         addressee: int = 0,
         body: bytes = b"",
+        topic: str = "",
     ) -> Row:
         """Enter a message under the next own number: one write of the row and `more`. Delivery follows separately."""
         stamp = self.causal.stamp()
@@ -367,7 +323,8 @@ class Ledger:
         item = b""
         if kind not in CONTROL_KINDS:
             name = self.names[host]
-            item = self.encode_item(Item(self.own, n, name, incarnation & 0xFFFFFFFF, number, kind, body))
+            told = (topic, self.hlc) if topic else ("", 0)
+            item = self.encode_item(Item(self.own, n, name, incarnation & 0xFFFFFFFF, number, kind, body, *told))
         row = Row(
             self.own, n, stamp, self.hlc, kind, host, incarnation, number, taken, addressee, item, len(item), None
         )
@@ -386,7 +343,7 @@ class Ledger:
             return {}
         firsts: dict[MH, Row] = {}
         for row in self.table.rows(self.own, copied + 1, stored):
-            if row.number and row.kind not in CONTROL_KINDS:
+            if row.number and row.kind not in STATION_KINDS:
                 firsts.setdefault((row.host, row.incarnation), row)
         return firsts
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from roamcast.middleware.custody import extras
+from roamcast.middleware.custody.extras import Dead, Shown, Subs
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.rows import MH, MessageId, SpoolItem, Vector
 from roamcast.middleware.writes import RecordImage, RecordKey
@@ -62,7 +64,14 @@ class Record:
     ext: tuple[tuple[str, bytes], ...] = ()
     shift: int = 0
     """Positions of session `sess` were given by a retired station: less this they are positions here."""
+    # what the extensions say of topics
+    subs: Subs = field(init=False)
+    """As of `base`."""
+    dead: Dead = field(init=False)
+    shown: Shown | None = field(init=False)
     # volatile
+    listed: frozenset[MessageId] = frozenset()
+    """Of `dead`, what the WELCOME of the session has told."""
     noted: set[int] = field(default_factory=set)
     """Stations that know that the host of a lost one is here now."""
     asked: bool = False
@@ -83,6 +92,10 @@ class Record:
     """Monotonic time since which there is no channel."""
     retry_at: int = 0
     retry_delay: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError: the extensions are not what a station has made."""
+        self.subs, self.dead, self.shown = extras.unpack(dict(self.ext))
 
     @property
     def key(self) -> RecordKey:
@@ -106,7 +119,23 @@ class Record:
 
     def set_order(self, order: int) -> None:
         """The incarnation is bound with this place. The caller saves the record."""
-        self.ext = tuple(sorted({**dict(self.ext), ORDER: order.to_bytes(8, "big")}.items()))
+        self.ext = extras.replaced(self.ext, ORDER, order.to_bytes(8, "big"))
+
+    def set_subs(self, subs: Subs) -> None:
+        """Its subscriptions, as of `base`. The caller saves the record; so for the next two."""
+        if subs != self.subs:
+            self.subs = subs
+            self.ext = extras.replaced(self.ext, extras.SUBS, extras.pack_subs(subs))
+
+    def set_dead(self, dead: Dead) -> None:
+        """SUBs that others than the host have ended."""
+        self.dead = dead
+        self.ext = extras.replaced(self.ext, extras.DEAD, extras.pack_dead(dead))
+
+    def set_shown(self, shown: Shown | None) -> None:
+        """What was last said of its host's presence."""
+        self.shown = shown
+        self.ext = extras.replaced(self.ext, extras.SHOWN, extras.pack_shown(shown))
 
     def image(self) -> RecordImage:
         """The durable part, as it is now."""

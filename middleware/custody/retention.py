@@ -15,9 +15,9 @@ from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.custody.stream import first_owed
+from roamcast.middleware.custody.stream import advance, first_owed, owed
 from roamcast.middleware.fifo_broadcast.core import GUARD
-from roamcast.middleware.rows import CONTROL_KINDS, MH, Vector
+from roamcast.middleware.rows import MH, STATION_KINDS, Row, Vector
 from roamcast.middleware.vectors import entry, merged, minimum, raised
 from roamcast.middleware.writes import DropRows, HostEntry, PutHost, PutRecord, RecordKey, Write
 
@@ -100,7 +100,8 @@ class Retention:
         floors = self._floors()
         if "ckpt" not in ledger.mutants:
             self._checkpoint(firsts)
-        drops: list[Write] = [DropRows(slot, floor) for slot, floor in floors]
+        drops: list[Write] = [*ledger.last.dropping(self._rows_below(floors))]
+        drops += [DropRows(slot, floor) for slot, floor in floors]
         drops += [] if "no_taken" in ledger.mutants else self._taken(floors)
         if drops:
             ledger.persist(*drops)
@@ -127,14 +128,14 @@ class Retention:
     def spool(self, record: Record) -> None:
         """Copy every owed entry that is not acknowledged; base := end of log; one write, before R is computed again."""
         ledger = self.ledger
-        entries = list(ledger.table.owed(record.mh[0], record.base, record.acked_c))
-        base = raised(record.base, ledger.vector())
-        if entries or base != record.base:
+        entries = list(owed(ledger, record, record.acked_c))
+        if entries or raised(record.base, ledger.vector()) != record.base:
             if "front_kept" not in ledger.mutants:
                 self.downlink.stand_apart(record)
-            trimmed = ledger.spool_trim(record, record.acked_c)
-            record.base, record.base_c = base, record.acked_c
-            added = ledger.spool_add(record, entries)
+            trimmed = ledger.spools.trim(record, record.acked_c)
+            advance(ledger, record, ledger.table.last_position)
+            record.base_c = record.acked_c
+            added = ledger.spools.add(record, entries)
             if "spool" in ledger.mutants:
                 ledger.persist(PutRecord(record.image()))
                 ledger.persist(*trimmed, *added)
@@ -161,6 +162,8 @@ class Retention:
         """
         if record.state != "tomb" or (record.link and not record.exp_acked):
             return False
+        if self.ledger.topics.presence and record.shown is not None and record.shown[1]:
+            return False  # that the host is away is still to be said
         ended = self.ledger.outlived(record) or self.ledger.gone(record.mh[0])
         pair = record.link or record.moved_to is not None
         return ended or self._away_too_long(record, PAIR_TIMES if pair else 2)
@@ -209,10 +212,11 @@ class Retention:
                 continue
             if first not in vectors:
                 vectors[first] = ledger.table.vector_at(first - 1)
-            base = raised(record.base, vectors[first])
-            trimmed = ledger.spool_trim(record, record.acked_c)
-            if base != record.base or trimmed:
-                record.base, record.base_c = base, record.acked_c
+            moved = raised(record.base, vectors[first]) != record.base
+            trimmed = ledger.spools.trim(record, record.acked_c)
+            if moved or trimmed:
+                advance(ledger, record, first - 1, vectors[first])
+                record.base_c = record.acked_c
                 writes += [*trimmed, PutRecord(record.image())]
         if writes:
             ledger.persist(*writes)
@@ -221,10 +225,9 @@ class Retention:
         """What is about to be dropped was taken from its senders: a host of a lost station must not send it again."""
         ledger = self.ledger
         numbers: dict[MH, list[int]] = {}
-        for slot, floor in floors:
-            for row in ledger.table.rows(slot, ledger.table.origins[slot].floor + 1, floor):
-                if row.number and row.kind not in CONTROL_KINDS:
-                    numbers.setdefault((row.host, row.incarnation), []).append(row.number)
+        for row in self._rows_below(floors):
+            if row.number and row.kind not in STATION_KINDS:
+                numbers.setdefault((row.host, row.incarnation), []).append(row.number)
         writes: list[Write] = []
         for (number, incarnation), dropped in numbers.items():
             known = ledger.hosts.get(number) or HostEntry(number, 0, (0, 0, 0), False)
@@ -232,6 +235,11 @@ class Retention:
                 ledger.hosts[number] = replace(known, taken=with_numbers(known.taken, dropped))
                 writes.append(PutHost(ledger.hosts[number]))
         return writes
+
+    def _rows_below(self, floors: Sequence[tuple[int, int]]) -> list[Row]:
+        """The rows that go when the floors are raised to these."""
+        table = self.ledger.table
+        return [row for slot, floor in floors for row in table.rows(slot, table.origins[slot].floor + 1, floor)]
 
     def full(self) -> bool:
         """Whether the log has reached its bound: uplinks wait."""

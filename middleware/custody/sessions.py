@@ -16,7 +16,8 @@ from roamcast.middleware.custody.joins import Joins
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.log_events import log_session
 from roamcast.middleware.custody.record import LOST, Record
-from roamcast.middleware.custody.stream import passed, settled, statement
+from roamcast.middleware.custody.stream import advance, first_owed, settled, statement
+from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.delivery_log import ACK
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import (
@@ -61,9 +62,18 @@ class Pending:
 class Sessions:
     """Attachments: who is welcome, where its session starts, and what ends it."""
 
-    def __init__(self, ledger: Ledger, downlink: Downlink, asking: Asking, expiry: Expiry, gate: Gate) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        downlink: Downlink,
+        asking: Asking,
+        expiry: Expiry,
+        gate: Gate,
+        subscriptions: Subscriptions,
+    ) -> None:
         self.ledger = ledger
         self.gate = gate
+        self.subscriptions = subscriptions
         self.asking = asking
         self.downlink = downlink
         self.expiry = expiry
@@ -247,10 +257,12 @@ class Sessions:
             anchor = c if "claim_c_old" in ledger.mutants else record.base_c
         record.acked_c = record.base_c = anchor
         if record.state == "open":
-            trimmed = ledger.spool_trim(record, anchor)
+            trimmed = ledger.spools.trim(record, anchor)
             if trimmed:
                 ledger.persist(*trimmed)
-            record.base = passed(ledger, record, exact="claim_exact" in ledger.mutants)
+            exact = "claim_exact" in ledger.mutants
+            before = min(anchor, ledger.table.last_position) if exact else first_owed(ledger, record) - 1
+            advance(ledger, record, before)
         record.le, record.closed = le, True
         if record.link and record.confirmed and settled(ledger, record):
             record.ready = True
@@ -274,12 +286,16 @@ class Sessions:
         if record.state == "tomb" or (record.gap and not record.join and not keep):
             record.base = merged(record.base, ledger.vector())
             record.gap = True
-            writes += ledger.spool_trim(record, ledger.table.last_position)
-        writes += ledger.spool_renumber(record)
+            self.subscriptions.end_all(record)
+            writes += ledger.spools.trim(record, ledger.table.last_position)
+        record.state = "open"
+        if "strip_open" not in ledger.mutants:
+            writes += self.subscriptions.denied(record) or []
+        writes += ledger.spools.renumber(record)
         at = JOINED_AT if record.join else -len(record.spool) - 1
         if record.join:
             record.base = ledger.vector()
-        record.state, record.moved_to, record.succ_ok = "open", None, False
+        record.moved_to, record.succ_ok = None, False
         record.shift, record.asked = 0, False
         record.sess = record.ep = frame.e
         record.closed = False
@@ -303,6 +319,7 @@ class Sessions:
             ledger.stations,
             self._statement(record),
             absent,
+            self.subscriptions.untold(record),
         )
         ledger.tell(channel, welcome)
         self.opened(record)
@@ -328,6 +345,7 @@ class Sessions:
             return
         gap_told, record.gap = record.gap, False
         record.le, record.closed = record.sess, False
+        self.subscriptions.confirmed(record)
         if record.link and not record.ready and (settled(ledger, record) or "accept_early" in ledger.mutants):
             record.ready = True
         if record.join:

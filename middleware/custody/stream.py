@@ -1,14 +1,91 @@
 """The stream of a record: the log filtered by audience, and how far the host is in it.
 
-Source: one-order.md 3.2 and the cheap form 3.8. `passed` steps over entries that the host is not owed.
+Subscriptions evolve along the stream: a host is owed what was sent on a topic iff its SUB was passed before it and no
+end of that since; `record.subs` are those as of `base`. `passed` steps over entries that the host is not owed.
+Source: one-order.md 3.2, 4.1 and the cheap form 3.8.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import takewhile
+from operator import itemgetter
+
+from roamcast.middleware.custody.extras import Subs
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.rows import Vector
-from roamcast.middleware.vectors import raised
+from roamcast.middleware.rows import Kind, MessageId, Row, SpoolItem, Vector
+from roamcast.middleware.vectors import entry, raised
+
+Owed = tuple[int, Row | SpoolItem]
+"""(position, what is owed); with topic and SUB where it is for the sake of one."""
+
+
+def changes(ledger: Ledger, record: Record) -> Iterator[tuple[int, Row]]:
+    """(position, row) of the host's SUBs and their ends in the log that `base` does not cover."""
+    for position in ledger.table.changes(record.mh[0]):
+        row = ledger.table.row_at(position)
+        if row is not None and row.incarnation == record.mh[1] and row.n > entry(record.base, row.slot):
+            yield position, row
+
+
+def subs_after(ledger: Ledger, record: Record, position: int) -> Subs:
+    """The subscriptions after all entries up to `position`."""
+    if not ledger.table.changes(record.mh[0]) or "no_subs" in ledger.mutants:
+        return record.subs
+    subs = dict(record.subs)
+    for at, row in changes(ledger, record):
+        if at > position and "subs_now" not in ledger.mutants:
+            break
+        subs.pop(row.addressee, None)
+        if row.kind is Kind.SUB and row.id not in record.dead:
+            subs[row.addressee] = row.id
+    return subs
+
+
+def owed(ledger: Ledger, record: Record, after: int) -> Iterator[Owed]:
+    """Everything behind `after` that the host is owed and that `base` does not cover, in order."""
+    table, host = ledger.table, record.mh[0]
+    plain = table.owed(host, record.base, after)
+    if not record.subs and not table.changes(host):
+        return plain
+    after = max(after, table.first_position_beyond(record.base) - 1)
+    sources: list[Iterable[Owed]] = [plain]
+    own: list[Owed] = []
+    since: dict[int, tuple[MessageId, int]] = {topic: (sub, 0) for topic, sub in record.subs.items()}
+
+    def close(topic: int, upto: int) -> None:
+        sub, begin = since.pop(topic, ((0, 0), upto))
+        if begin < upto and table.is_spoken_on(topic):
+            sources.append(_on_topic(ledger, record.base, topic, sub, max(after, begin), upto))
+
+    local = "sub_local" in ledger.mutants
+    for position, row in changes(ledger, record):
+        close(row.addressee, position)
+        if row.kind is Kind.SUB and row.id in record.dead:
+            continue  # its end was told, or will be, by other means
+        if row.kind is Kind.SUB:
+            since[row.addressee] = (row.id, 0 if local else position)
+        if position > after:
+            sub = row.id if row.kind is Kind.SUB else (0, 0)
+            own.append((position, SpoolItem(row.slot, row.n, row.item, row.size, row.addressee, sub)))
+    for topic in list(since):
+        close(topic, table.last_position)
+    return merge(*sources, own, key=itemgetter(0)) if len(sources) > 1 or own else plain
+
+
+def _on_topic(ledger: Ledger, base: Vector, topic: int, sub: MessageId, after: int, upto: int) -> Iterator[Owed]:
+    for position, row in ledger.table.on_topic(topic, after, upto):
+        if row.n > entry(base, row.slot):
+            yield position, SpoolItem(row.slot, row.n, row.item, row.size, topic, sub)
+
+
+def owed_count(ledger: Ledger, record: Record, after: int, upto: int) -> int:
+    """How many entries in (after, upto] the host is owed, or, if it has no subscriptions, at most."""
+    if not record.subs and not ledger.table.changes(record.mh[0]):
+        return ledger.table.owed_count(record.mh[0], after, upto)
+    return sum(1 for _ in takewhile(lambda one: one[0] <= upto, owed(ledger, record, after)))
 
 
 def first_owed(ledger: Ledger, record: Record) -> int:
@@ -16,17 +93,28 @@ def first_owed(ledger: Ledger, record: Record) -> int:
     table = ledger.table
     if record.acked_c >= table.last_position:
         return table.last_position + 1
-    first = next(table.owed(record.mh[0], record.base, record.acked_c), None)
+    first = next(owed(ledger, record, record.acked_c), None)
     return first[0] if first is not None else table.last_position + 1
 
 
-def passed(ledger: Ledger, record: Record, *, exact: bool = False) -> Vector:
-    """The vector after all entries before the first owed one: up to acked_c and over what is not owed behind it.
+def passed(ledger: Ledger, record: Record) -> Vector:
+    """The vector after all entries before the first owed one: up to acked_c and over what is not owed behind it."""
+    return raised(record.base, ledger.table.vector_at(first_owed(ledger, record) - 1))
 
-    `exact` (tests only) stops at acked_c.
+
+def advance(ledger: Ledger, record: Record, position: int, vector: Vector | None = None) -> None:
+    """The host needs nothing up to `position` any more, or its spool holds it: base and subscriptions follow.
+
+    vector: DELIV at that position, where the caller knows it. The caller saves the record.
     """
-    before = min(record.acked_c, ledger.table.last_position) if exact else first_owed(ledger, record) - 1
-    return raised(record.base, ledger.table.vector_at(before))
+    if "ckpt_no_subs" not in ledger.mutants:
+        record.set_subs(subs_after(ledger, record, position))
+    record.base = raised(record.base, ledger.table.vector_at(position) if vector is None else vector)
+    if record.dead:
+        base = record.base
+        kept = {sub: told for sub, told in record.dead.items() if not told[1] or sub[1] > entry(base, sub[0])}
+        if kept != record.dead:
+            record.set_dead(kept)
 
 
 def statement(ledger: Ledger, vector: Vector) -> tuple[tuple[int, int], ...]:

@@ -10,9 +10,11 @@ from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.presence import Presence
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.sessions import Sessions
 from roamcast.middleware.custody.stream import passed, statement
+from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.delivery_log import ACK
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import (
@@ -26,6 +28,7 @@ from roamcast.middleware.host_frames import (
     NoSession,
     Ping,
     Pong,
+    TopicData,
     Uack,
     UpFrame,
 )
@@ -38,9 +41,19 @@ class Uplink:
     """What a host with a session may say."""
 
     def __init__(
-        self, ledger: Ledger, downlink: Downlink, asking: Asking, expiry: Expiry, gate: Gate, sessions: Sessions
+        self,
+        ledger: Ledger,
+        downlink: Downlink,
+        asking: Asking,
+        expiry: Expiry,
+        gate: Gate,
+        sessions: Sessions,
+        subscriptions: Subscriptions,
+        presence: Presence,
     ) -> None:
         self.ledger = ledger
+        self.presence = presence
+        self.subscriptions = subscriptions
         self.downlink = downlink
         self.asking = asking
         self.expiry = expiry
@@ -59,7 +72,7 @@ class Uplink:
         if record is None or record.mh[0] != host:
             self.ledger.tell(channel, NoSession())
             return
-        late = "late_data" in self.ledger.mutants and isinstance(frame, Data)
+        late = "late_data" in self.ledger.mutants and isinstance(frame, (Data, TopicData))
         if (frame.e != record.sess or record.state != "open") and not late:
             self.ledger.tell(channel, NoSession())
             return
@@ -67,7 +80,7 @@ class Uplink:
         match frame:
             case Ack(_, c):
                 self._acknowledge(channel, record, c)
-            case Data():
+            case Data() | TopicData():
                 if self._first_frame(channel, record):
                     self._data(channel, record, frame)
             case Ping(_, c):
@@ -119,6 +132,7 @@ class Uplink:
             self.gate.say(channel)
             return False
         self.sessions.confirm(record)
+        self.presence.look(record)
         if record.gap:  # a join that has to be told of a gap first: the host attaches again
             self.sessions.channel_lost(channel)
             self.ledger.tell(channel, NoSession())
@@ -143,13 +157,13 @@ class Uplink:
             self.asking.try_ready(record)
         if record.spool:
             if record.spool[-1].position <= c:
-                self.ledger.persist(*self.ledger.spool_trim(record, c))
+                self.ledger.persist(*self.ledger.spools.trim(record, c))
             else:
                 self.ledger.trim_wanted = True
         self.downlink.window_opened(record)
         return True
 
-    def _data(self, channel: Channel, record: Record, frame: Data) -> None:
+    def _data(self, channel: Channel, record: Record, frame: Data | TopicData) -> None:
         ledger = self.ledger
         if self.gate.closed() is not None:
             if not record.told_wait or ledger.now - record.told_wait >= ledger.settings.wait_interval:
@@ -167,12 +181,10 @@ class Uplink:
         if len(frame.body) > ledger.settings.message_bytes_max:
             ledger.refuse(channel, "too-large", f"{len(frame.body)} bytes, limit {ledger.settings.message_bytes_max}")
             return
-        kind, addressee, body = Kind.BROADCAST, 0, frame.body
-        if frame.to is not None:
-            addressee = ledger.numbers.get(frame.to, 0)
-            kind = Kind.MAIL
-            if not ledger.knows(addressee):
-                kind, addressee, body = Kind.REFUSED, record.mh[0], f"no member host {frame.to!r}".encode()
+        if isinstance(frame, TopicData):
+            kind, addressee, body = self._on_topic(channel, record, frame)
+        else:
+            kind, addressee, body = self._addressed(record, frame)
         record.lastseq += 1
         record.last_id = (ledger.own, ledger.table.origins[ledger.own].stored + 1)
         ledger.write_row(
@@ -183,8 +195,38 @@ class Uplink:
             taken=(record.sess, frame.c),
             addressee=addressee,
             body=body,
+            topic=frame.topic if isinstance(frame, TopicData) and kind >= Kind.TOPIC else "",
         )
         self._uack[channel] = record
+
+    def _addressed(self, record: Record, frame: Data) -> tuple[Kind, int, bytes]:
+        """(kind, addressee, body) of a broadcast or mail; one that cannot be delivered is refused in the order."""
+        ledger = self.ledger
+        if frame.to is None:
+            return Kind.BROADCAST, 0, frame.body
+        addressee = ledger.numbers.get(frame.to, 0)
+        if ledger.knows(addressee):
+            return Kind.MAIL, addressee, frame.body
+        return Kind.REFUSED, record.mh[0], f"no member host {frame.to!r}".encode()
+
+    def _on_topic(self, channel: Channel, record: Record, frame: TopicData) -> tuple[Kind, int, bytes]:
+        """The same on a topic. Rights are looked at here and nowhere else: a replay must not answer otherwise."""
+        topics, host = self.ledger.topics, record.mh[0]
+        number = topics.number(frame.topic, self.ledger.numbers)
+        known = topics.exists(number)
+        if frame.kind is Kind.UNSUB:
+            return (Kind.UNSUB, number, b"") if number else (Kind.NOSUB, 0, b"no such topic")
+        if frame.kind is Kind.SUB:
+            if not known or not topics.may_receive(number, host):
+                return Kind.NOSUB, number, b"no right to receive" if known else b"no such topic"
+            if self.subscriptions.count(channel) >= self.ledger.settings.topics_max:
+                return Kind.NOSUB, number, f"limit of {self.ledger.settings.topics_max} topics a host".encode()
+            return Kind.SUB, number, b""
+        if not known or not topics.may_send(number, host):
+            why = "no right to send on" if known else "no such topic:"
+            return Kind.REFUSED, host, f"{why} {frame.topic!r}".encode()
+        cleared = frame.kind is Kind.RETAINED and not frame.body
+        return Kind.CLEAR if cleared else frame.kind, number, frame.body
 
     def _leave(self, channel: Channel, record: Record) -> None:
         """Membership ends: tomb and row in one write, then LEFT."""

@@ -1,4 +1,4 @@
-"""A newcomer takes the sponsor's table: rows with their positions, counters, members and hosts, part by part.
+"""A newcomer takes the sponsor's table: rows with their positions, counters, members, hosts, last values, in parts.
 
 The sponsor keeps no state of it: once it counts the newcomer nothing that the newcomer may need is dropped, so every
 part can be made anew from its store, after any crash on either side. The last part holds the counters of the same
@@ -11,10 +11,21 @@ from dataclasses import replace
 
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.effects import Halt, Renew, SendPeer
-from roamcast.middleware.rows import Row
+from roamcast.middleware.rows import Row, SpoolItem
 from roamcast.middleware.settings import MIB, SECOND
 from roamcast.middleware.station_frames import Claims, Snapshot, SnapshotReq
-from roamcast.middleware.writes import DropSnapshot, HostEntry, PutHost, PutRow, PutStreams, PutView, Write
+from roamcast.middleware.writes import (
+    DropSnapshot,
+    HostEntry,
+    LastValue,
+    PutHost,
+    PutItems,
+    PutLast,
+    PutRow,
+    PutStreams,
+    PutView,
+    Write,
+)
 
 PART_BYTES = MIB
 PART_ROWS = 4_000
@@ -55,6 +66,13 @@ class Sponsor:
                     break
                 hosts.append(ledger.hosts[number])
                 size += HOST_BYTES
+        values: list[tuple[LastValue, SpoolItem]] = []
+        for value, kept in ledger.last.all(request.topic) if complete else ():
+            if size > PART_BYTES or len(values) >= PART_HOSTS:
+                complete = False
+                break
+            values.append((value, kept))
+            size += kept.size + HOST_BYTES
         counters = [(k, table.origins[k].delivered, table.origins[k].floor) for k in ledger.fifo.origins]
         view = replace(ledger.view, serving=False, retiring=0, handing=False)
         ledger.out.append(
@@ -63,8 +81,10 @@ class Sponsor:
                 Snapshot(
                     request.after,
                     request.host,
+                    request.topic,
                     tuple(rows),
                     tuple(hosts),
+                    tuple(values),
                     complete,
                     tuple(counters),
                     table.last_position,
@@ -88,6 +108,7 @@ class Newcomer:
         self._due = 0
         self._after = after
         self._host = max(ledger.hosts, default=0)
+        self._topic = 0
 
     def next_deadline(self) -> int:
         """When `expire` asks again."""
@@ -102,12 +123,12 @@ class Newcomer:
                 self._turn_to(others[0])
         if ledger.now >= self._due:
             self._due = ledger.now + RETRY
-            ledger.out.append(SendPeer(ledger.view.sponsor, SnapshotReq(self._after, self._host)))
+            ledger.out.append(SendPeer(ledger.view.sponsor, SnapshotReq(self._after, self._host, self._topic)))
 
     def _turn_to(self, sponsor: int) -> None:
         """The sponsor has ended: another station is asked, from the beginning."""
         ledger = self.ledger
-        self._after = self._host = self.rows = 0
+        self._after = self._host = self._topic = self.rows = 0
         self._due = ledger.now
         ledger.view = replace(ledger.view, sponsor=sponsor)
         ledger.persist(DropSnapshot(), PutView(ledger.view))
@@ -124,13 +145,16 @@ class Newcomer:
         ledger, own = self.ledger, self.ledger.own
         if sender != ledger.view.sponsor or own not in part.view.members:
             return
-        if (part.after, part.host) != (self._after, self._host):
+        if (part.after, part.host, part.topic) != (self._after, self._host, self._topic):
             return  # a late copy
         writes: list[Write] = [PutRow(row, position) for position, row in part.rows]
         writes += [PutHost(entry) for entry in part.hosts]
         self.rows += len(part.rows)
         self._after = max([self._after, *(position for position, _ in part.rows)])
         self._host = max([self._host, *(entry.number for entry in part.hosts)])
+        self._topic = max([self._topic, *(value.topic for value, _ in part.values)])
+        for value, kept in part.values:
+            writes += [PutLast(value), *([PutItems((kept,))] if kept.size else [])]
         if part.complete:
             streams = tuple((k, delivered, delivered, floor) for k, delivered, floor in part.streams if k != own)
             writes += [PutStreams(streams, part.last_position, part.hlc), PutView(replace(part.view, sponsor=0))]

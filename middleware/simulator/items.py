@@ -12,15 +12,16 @@ from roamcast.middleware.rows import Item, Kind
 
 def encode_item(item: Item) -> bytes:
     """The simulator's codec of items (version 2 of marshal: equal values give equal bytes)."""
-    fields = (item.slot, item.n, item.sender, item.incarnation32, item.number, int(item.kind), item.body)
+    plain = (item.slot, item.n, item.sender, item.incarnation32, item.number, int(item.kind), item.body)
+    fields = (*plain, item.topic, item.hlc) if item.topic else plain
     return marshal.dumps(fields, 2)
 
 
 @lru_cache(maxsize=4096)
 def decode_item(data: bytes) -> Item:
     """What `encode_item` was given."""
-    slot, n, sender, incarnation32, number, kind, body = marshal.loads(data)
-    return Item(slot, n, sender, incarnation32, number, Kind(kind), body)
+    slot, n, sender, incarnation32, number, kind, body, *more = marshal.loads(data)
+    return Item(slot, n, sender, incarnation32, number, Kind(kind), body, *more)
 
 
 def brief(frame: Any) -> str:

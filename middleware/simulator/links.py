@@ -278,8 +278,9 @@ def on_the_wire(frame: PeerFrame, load: Callable[[int, int], bytes]) -> PeerFram
         case AdoptPart(entries=entries):
             there = [(p, one if one.item else replace(one, item=load(one.slot, one.n))) for p, one in entries]
             return replace(frame, entries=tuple(there))
-        case Snapshot(rows=placed):
-            return replace(frame, rows=tuple((position, copy_row(row, load)) for position, row in placed))
+        case Snapshot(rows=placed, values=values):
+            kept = tuple((v, one if one.item else replace(one, item=load(one.slot, one.n))) for v, one in values)
+            return replace(frame, rows=tuple((at, copy_row(row, load)) for at, row in placed), values=kept)
         case _:
             return frame
 

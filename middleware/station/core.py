@@ -17,10 +17,12 @@ from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.handoff import Handoff
 from roamcast.middleware.custody.heir import Heir
 from roamcast.middleware.custody.ledger import Ledger
-from roamcast.middleware.custody.log_events import log_enrolled, log_order
+from roamcast.middleware.custody.log_events import log_enrolled
+from roamcast.middleware.custody.presence import Presence
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.retention import Retention
 from roamcast.middleware.custody.sessions import Sessions
+from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.custody.uplink import Uplink
 from roamcast.middleware.effects import Channel, Effect, Halt
 from roamcast.middleware.host_frames import Move, Seen, UpFrame
@@ -28,8 +30,9 @@ from roamcast.middleware.lan_update.records import LanAck, LanPacket
 from roamcast.middleware.membership.group import Group
 from roamcast.middleware.membership.reservation import Reservation
 from roamcast.middleware.membership.snapshot import Newcomer, Sponsor
-from roamcast.middleware.rows import CONTROL_KINDS, Item, Kind
+from roamcast.middleware.rows import Item, Kind
 from roamcast.middleware.settings import SECOND, Settings
+from roamcast.middleware.station.delivery import Delivery
 from roamcast.middleware.station.status import status
 from roamcast.middleware.station_frames import (
     Adopt,
@@ -49,7 +52,8 @@ from roamcast.middleware.station_frames import (
     Snapshot,
     SnapshotReq,
 )
-from roamcast.middleware.writes import DurableState, PlaceRow, PutRecord, PutRow
+from roamcast.middleware.topics import Topics
+from roamcast.middleware.writes import DurableState, PutRecord, PutRow
 
 WALL_JUMP = 300 * SECOND
 
@@ -72,17 +76,21 @@ class StationCore:
         """
         self.ledger = Ledger(slot, founders, settings, image, encode_item, mutants)
         self.asking = Asking(self.ledger)
-        self.downlink = Downlink(self.ledger)
+        self.subscriptions = Subscriptions(self.ledger)
+        self.downlink = Downlink(self.ledger, self.subscriptions)
         self.gate = Gate(self.ledger)
-        self.expiry = Expiry(self.ledger, self.downlink, self.asking, self.gate)
-        self.sessions = Sessions(self.ledger, self.downlink, self.asking, self.expiry, self.gate)
-        self.uplink = Uplink(self.ledger, self.downlink, self.asking, self.expiry, self.gate, self.sessions)
+        shared = self.ledger, self.downlink, self.asking
+        self.expiry = Expiry(*shared, self.gate, self.subscriptions)
+        self.sessions = Sessions(*shared, self.expiry, self.gate, self.subscriptions)
+        self.presence = Presence(self.ledger, self.gate)
+        self.uplink = Uplink(*shared, self.expiry, self.gate, self.sessions, self.subscriptions, self.presence)
         self.handoff = Handoff(self.ledger, self.sessions, self.asking, self.expiry, self.gate)
         self.retention = Retention(self.ledger, self.downlink, self.asking, self.expiry)
         self.admission = Admission(self.ledger, self.sessions, self.asking, self.gate)
         self.sessions.ask_host, self.sessions.opened = self.admission.request, self.admission.opened
         self.heir = Heir(self.ledger, self.sessions, self.asking, self.retention)
         self.group = Group(self.ledger)
+        self._delivery = Delivery(self.ledger, self.expiry, self.downlink, self.subscriptions)
         self.reservation = Reservation(self.ledger, dict(image.reserved))
         self.sponsor = Sponsor(self.ledger)
         joining = bool(self.ledger.view.sponsor)
@@ -113,10 +121,13 @@ class StationCore:
             self.asking.schedule(record)
         if self.newcomer is not None:
             return
+        self.presence.start()
+        if writes := ledger.last.catch_up():
+            ledger.persist(*writes)
         for slot in ledger.view.final:
             self._ended(slot)  # a crash may have cut it short
         for slot in ledger.fifo.origins:
-            self._deliver(slot)
+            self._delivery.run(slot)
 
     def flush(self) -> list[Effect]:
         """Close the tick: the ordered effects of everything since `begin`."""
@@ -125,7 +136,7 @@ class StationCore:
             out, ledger.out = ledger.out, []
             return out
         self._advance_group()
-        self._deliver(ledger.own)
+        self._delivery.run(ledger.own)
         ledger.out += ledger.fifo.pump(ledger.now)
         self.uplink.flush()
         self.downlink.flush()
@@ -145,7 +156,7 @@ class StationCore:
             self.admission.seen(channel, host, frame)
             return
         self.uplink.receive(channel, host, frame)
-        self._deliver(self.ledger.own)
+        self._delivery.run(self.ledger.own)
 
     def receive_peer(self, slot: int, frame: PeerFrame) -> None:
         """A frame of the linked station `slot`."""
@@ -168,7 +179,7 @@ class StationCore:
                 ledger.persist(PutRow(row))
             ledger.out += effects
             if rows:
-                self._deliver(frame.origin)
+                self._delivery.run(frame.origin)
         elif isinstance(frame, Claims):
             if self.group.learn(slot, frame):
                 ledger.out += ledger.fifo.receive_claims(slot, frame, ledger.now)
@@ -200,7 +211,7 @@ class StationCore:
                 self.admission.receive(slot, frame)
             case _:
                 self.handoff.receive(slot, frame)
-        self._deliver(self.ledger.own)
+        self._delivery.run(self.ledger.own)
 
     def channel_lost(self, channel: Channel) -> None:
         """A connection of a host ended, or could not be sent to."""
@@ -226,14 +237,21 @@ class StationCore:
         ledger.add(record)
         log_enrolled(ledger, record)
         ledger.write_row(Kind.ENROL, number, 0, PutRecord(record.image()))
-        self._deliver(ledger.own)
+        self._delivery.run(ledger.own)
 
     def revoke(self, number: int) -> None:
         """The host may not come any more."""
         if self.newcomer is None and not self.ledger.view.handing:
             self.expiry.revoke(number)
         self.ledger.revoked.add(number)  # a record that is being handed over is the heir's to end
-        self._deliver(self.ledger.own)
+        self._delivery.run(self.ledger.own)
+
+    def set_topics(self, topics: Topics) -> None:
+        """The topics and the rights on them, from now on; also before the first host is heard."""
+        if self.newcomer is None and not self.ledger.view.handing:
+            self.subscriptions.configure(topics)
+            self.presence.configured()
+            self._delivery.run(self.ledger.own)
 
     def configure(self, settings: Settings) -> None:
         """New settings, from now on."""
@@ -277,7 +295,7 @@ class StationCore:
                 ledger.notice("warning", "station-ended", slot=slot, heir=ending.heir, cut=ending.cut)
             group.give_up()
             for origin in group.take_deliverable():
-                self._deliver(origin)
+                self._delivery.run(origin)
             self.admission.vouch()
         while ledger.to_own:
             frames, ledger.to_own = ledger.to_own, []
@@ -338,6 +356,7 @@ class StationCore:
         if not ledger.view.handing:
             self.asking.expire()
             self.handoff.expire()
+            self.presence.expire()
         due = self.retention.due()
         if due is not None and due <= ledger.now and (not ledger.view.handing or "r_runs_on" in ledger.mutants):
             self.retention.collect()
@@ -347,7 +366,7 @@ class StationCore:
             if wait_at <= ledger.now:
                 self.sessions.held[channel] = (host, hello, ledger.now + ledger.settings.wait_interval)
                 self.gate.say(channel)
-        self._deliver(ledger.own)
+        self._delivery.run(ledger.own)
 
     def _silent_channels(self) -> None:
         """Hang up channels that have been silent for twice their ping interval and the slack."""
@@ -377,23 +396,8 @@ class StationCore:
         return min((due for due in candidates if due is not None), default=None)
 
     def _custody_deadlines(self) -> list[int | None]:
-        return [self.asking.next_deadline(), self.handoff.next_deadline(), self.retention.due()]
-
-    # ---- delivery ----
-
-    def _deliver(self, origin: int) -> None:
-        """Place what can be placed from the head of `origin` on; rows of members change the books in the same write."""
-        ledger = self.ledger
-        if ledger.table.origins[origin].delivered == ledger.table.origins[origin].stored:
-            return
-        for row in ledger.causal.deliver(origin, ledger.fifo.copied):
-            ledger.merge_clock(row.hlc)
-            log_order(ledger, row)
-            control = row.kind in CONTROL_KINDS
-            place = PlaceRow(row.slot, row.n, row.position or 0, row.hlc)
-            ledger.persist(place, *(self.expiry.membership(row) if control else ()))
-            if control:
-                self.expiry.after(row)
+        parts = self.asking, self.handoff, self.presence
+        return [*(part.next_deadline() for part in parts), self.retention.due()]
 
     def status(self) -> dict[str, Any]:
         """What an operator wants to know; plain data."""

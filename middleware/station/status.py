@@ -67,7 +67,7 @@ def status(core: StationCore) -> dict[str, Any]:
         else {"message": oldest[0].id, "waits_for": oldest[1]},
         "rows": table.rows_total,
         "row_bytes": table.bytes_total,
-        "spool_items": len(ledger.uses),
+        "spool_items": len(ledger.spools),
         "collection_held_by": core.retention.holder() if table.rows_total else 0,
         "peers": [{"slot": i, "live": fifo.is_live(i, ledger.now)} for i in fifo.peers],
     }

@@ -19,14 +19,18 @@ from roamcast.middleware.membership.invitations import DropInvitation, PutInvita
 from roamcast.middleware.rows import MessageId, SpoolItem
 from roamcast.middleware.writes import (
     DropHeld,
+    DropLast,
     DropRecord,
     DropRows,
     DropSpoolItems,
     HostEntry,
+    LastValue,
     PlaceRow,
     PutClock,
     PutHeld,
     PutHost,
+    PutItems,
+    PutLast,
     PutLastSeq,
     PutRecord,
     PutReservation,
@@ -36,6 +40,7 @@ from roamcast.middleware.writes import (
     RecordImage,
     RecordKey,
     SpoolAdd,
+    SpoolDrop,
     SpoolMove,
     SpoolRenumber,
     SpoolTrim,
@@ -60,12 +65,12 @@ from roamcast.mss_station.store.columns import (
 )
 from roamcast.mss_station.store.group import GroupWrite, write_group
 from roamcast.mss_station.store.lan import write_lan
+from roamcast.mss_station.store.spools import KEY, SpoolWrite, write_spool
 from roamcast.mss_station.store.tail import DropTail, PutTail, TailWrite, write_tail
+from roamcast.mss_station.store.values import write_values
 
 StoreWrite = Write | TailWrite
-SpoolWrite = SpoolAdd | SpoolTrim | SpoolRenumber | SpoolMove | DropRecord | DropHeld
 
-KEY: Final = "host = ? AND incarnation = ? AND arr = ?"
 INSERT_ROW: Final = f"INSERT INTO message ({ROW_COLUMNS}, {ITEM_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 PLACE_ROW: Final = "UPDATE message SET position = ? WHERE id = ?"
 PUT_STREAM: Final = (
@@ -85,7 +90,6 @@ PUT_LASTSEQ: Final = (
 )
 RAISE_LASTSEQ: Final = f"UPDATE record_lastseq SET lastseq = ?, last_slot = ?, last_n = ? WHERE {KEY}"
 PUT_HOST: Final = f"INSERT OR REPLACE INTO host ({HOST_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)"
-ADD_ENTRY: Final = "INSERT INTO spool (host, incarnation, arr, pos, message) VALUES (?,?,?,?,?)"
 PUT_ITEM: Final = f"INSERT OR REPLACE INTO spool_item (id, {ITEM_COLUMNS}) VALUES (?,?,?)"
 COPY_ITEM: Final = (
     f"INSERT OR IGNORE INTO spool_item (id, {ITEM_COLUMNS}) SELECT id, {ITEM_COLUMNS} FROM message WHERE id = ?"
@@ -111,6 +115,7 @@ class Batch:
         "_starts",
         "_streams",
         "_tail",
+        "_values",
     )
 
     def __init__(self, writes: Sequence[StoreWrite]) -> None:
@@ -127,6 +132,7 @@ class Batch:
         self._hosts: dict[int, HostEntry] = {}
         self._spool: list[SpoolWrite] = []
         self._items: dict[MessageId, SpoolItem | None] = {}
+        self._values: dict[int, LastValue | None] = {}
         self._group: list[GroupWrite] = []
         self._lan: list[LanWrite] = []
         self._tail: list[TailWrite] = []
@@ -146,7 +152,7 @@ class Batch:
         if self._placed:
             _change_each(connection, PLACE_ROW, [(position, key) for key, position in self._placed.items()])
         if self._spool:
-            _write_spool(connection, self._spool)
+            write_spool(connection, self._spool)
         if self._items:
             self._write_items(connection)
         if self._records or self._lastseqs:
@@ -155,6 +161,8 @@ class Batch:
             self._write_held(connection)
         if self._hosts:
             connection.executemany(PUT_HOST, [host_columns(entry) for entry in self._hosts.values()])
+        if self._values:
+            write_values(connection, self._values)
         if self._group:
             write_group(connection, self._group)
         if self._lan:
@@ -281,7 +289,17 @@ class Batch:
         for item in write.items:
             self._items[item.slot, item.n] = item
 
-    def _spool_other(self, write: SpoolTrim | SpoolRenumber | SpoolMove) -> None:
+    def _put_items(self, write: PutItems) -> None:
+        for item in write.items:
+            self._items[item.slot, item.n] = item
+
+    def _put_last(self, write: PutLast) -> None:
+        self._values[write.value.topic] = write.value
+
+    def _drop_last(self, write: DropLast) -> None:
+        self._values |= dict.fromkeys(write.topics)
+
+    def _spool_other(self, write: SpoolTrim | SpoolDrop | SpoolRenumber | SpoolMove) -> None:
         self._spool.append(write)
 
     def _drop_items(self, write: DropSpoolItems) -> None:
@@ -324,9 +342,13 @@ GATHER: Final[dict[type, Callable[[Batch, Any], None]]] = {
     PutLastSeq: Batch._put_lastseq,
     SpoolAdd: Batch._spool_add,
     SpoolTrim: Batch._spool_other,
+    SpoolDrop: Batch._spool_other,
     SpoolRenumber: Batch._spool_other,
     SpoolMove: Batch._spool_other,
     DropSpoolItems: Batch._drop_items,
+    PutItems: Batch._put_items,
+    PutLast: Batch._put_last,
+    DropLast: Batch._drop_last,
     PutHost: Batch._put_host,
     PutStart: Batch._put_start,
     PutClock: Batch._put_clock,
@@ -351,36 +373,3 @@ def _change_each(connection: sqlite3.Connection, statement: str, rows: Sequence[
     changed = connection.executemany(statement, rows).rowcount
     if changed != len(rows):
         raise InvariantError(f"{changed} rows instead of {len(rows)} changed by: {statement}")
-
-
-def _write_spool(connection: sqlite3.Connection, writes: list[SpoolWrite]) -> None:
-    """Spool writes in order; neighbouring additions in one statement."""
-    entries: list[tuple[int, ...]] = []
-    for write in writes:
-        if isinstance(write, SpoolAdd):
-            key = record_key(write.key)
-            entries.extend((*key, pos, message_key(slot, n)) for pos, slot, n in write.entries)
-            continue
-        connection.executemany(ADD_ENTRY, entries)
-        entries.clear()
-        match write:
-            case DropRecord(dropped) | DropHeld(dropped):
-                connection.execute(f"DELETE FROM spool WHERE {KEY}", record_key(dropped))
-            case SpoolTrim(trimmed, upto):
-                connection.execute(f"DELETE FROM spool WHERE {KEY} AND pos <= ?", (*record_key(trimmed), upto))
-            case SpoolRenumber(renumbered):
-                _renumber(connection, record_key(renumbered))
-            case SpoolMove(source, target):
-                moved = (*record_key(target), *record_key(source))
-                connection.execute(f"DELETE FROM spool WHERE {KEY}", record_key(target))
-                connection.execute(f"UPDATE spool SET host = ?, incarnation = ?, arr = ? WHERE {KEY}", moved)
-    connection.executemany(ADD_ENTRY, entries)
-
-
-def _renumber(connection: sqlite3.Connection, key: tuple[int, int, int]) -> None:
-    """Positions -L .. -1, in order. Through memory: renumbering in place would meet its own keys."""
-    old = connection.execute(f"SELECT pos, message FROM spool WHERE {KEY} ORDER BY pos", key).fetchall()
-    if not old or (old[0][0] == -len(old) and old[-1][0] == -1):
-        return
-    connection.execute(f"DELETE FROM spool WHERE {KEY}", key)
-    connection.executemany(ADD_ENTRY, [(*key, i - len(old), message) for i, (_, message) in enumerate(old)])

@@ -10,6 +10,7 @@ from roamcast.middleware.writes import DurableState, Stream
 from roamcast.mss_station.store import columns
 from roamcast.mss_station.store.group import load_group
 from roamcast.mss_station.store.lan import load_lan
+from roamcast.mss_station.store.values import load_values
 
 SELECT_ROWS: Final = (
     f"SELECT {columns.ROW_COLUMNS}, length(item), checksum FROM message WHERE id BETWEEN ? AND ? ORDER BY id"
@@ -46,17 +47,18 @@ def load_state(connection: sqlite3.Connection) -> DurableState:
     ):
         image = columns.record_image(tuple(rest))
         state.held[image.key] = origin, image
-    for host, incarnation, arr, pos, message in connection.execute(
-        "SELECT host, incarnation, arr, pos, message FROM spool ORDER BY host, incarnation, arr, pos"
+    for host, incarnation, arr, pos, message, topic, sub in connection.execute(
+        "SELECT host, incarnation, arr, pos, message, topic, sub FROM spool ORDER BY host, incarnation, arr, pos"
     ):
         entries = state.spools.setdefault((host, columns.unsigned(incarnation), arr), [])
-        entries.append((pos, *columns.message_id(message)))
+        entries.append((pos, *columns.message_id(message), topic, columns.message_id(sub)))
     for key, size, checksum in connection.execute("SELECT id, length(item), checksum FROM spool_item ORDER BY id"):
         slot, n = columns.message_id(key)
         state.items[slot, n] = SpoolItem(slot, n, columns.item_unread(slot, n, size, checksum), size)
     for values in connection.execute(f"SELECT {columns.HOST_COLUMNS} FROM host ORDER BY number"):
         entry = columns.host_entry(values)
         state.hosts[entry.number] = entry
+    state.last = load_values(connection)
     load_group(connection, state)
     state.lan = load_lan(connection)
     return state

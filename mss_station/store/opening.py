@@ -28,12 +28,19 @@ from roamcast.mss_station.store.failures import OTHER_WAY, damaged
 STORE_NAME: Final = "station.db"
 APPLICATION_ID: Final = 0x526F616D
 """ASCII "Roam"; in the file's header, where `file` and other tools find it."""
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 OLDER: Final = {
-    1: "CREATE TABLE log_tail (id INTEGER PRIMARY KEY, events BLOB NOT NULL)",
-    2: "DELETE FROM log_tail",  # packed otherwise; no release has written it
+    1: ("CREATE TABLE log_tail (id INTEGER PRIMARY KEY, events BLOB NOT NULL)",),
+    2: ("DELETE FROM log_tail",),  # packed otherwise; no release has written it
+    3: (
+        "ALTER TABLE spool ADD COLUMN topic INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE spool ADD COLUMN sub INTEGER NOT NULL DEFAULT 0",
+        "CREATE TABLE last_value (topic INTEGER PRIMARY KEY, first INTEGER NOT NULL, second INTEGER NOT NULL,"
+        " third INTEGER NOT NULL, message INTEGER NOT NULL, position INTEGER NOT NULL, cleared INTEGER NOT NULL,"
+        " checksum INTEGER NOT NULL)",
+    ),
 }
-"""Format -> the statement that makes the next one of it."""
+"""Format -> the statements that make the next one of it."""
 
 BUSY_TIMEOUT_MS: Final = 250
 
@@ -82,7 +89,8 @@ def _raise_format(connection: sqlite3.Connection) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     while version in OLDER:
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(OLDER[version])
+        for statement in OLDER[version]:
+            connection.execute(statement)
         version += 1
         connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("COMMIT")

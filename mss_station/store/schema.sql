@@ -1,4 +1,4 @@
--- Store of a station: what `DurableState` of middleware/writes.py holds, and the tail of the delivery log. Format 2.
+-- Store of a station: what `DurableState` of middleware/writes.py holds, and the tail of the delivery log. Format 4.
 -- Times: UTC microseconds. Numbers of 64 random bits (incarnation, generation) lie here as signed integers of equal bits.
 -- Vectors: 8 bytes a slot; stamps: 4 bytes slot and 8 bytes value an entry; little-endian.
 -- Message keys: slot << 40 | n. Checksums: CRC-32 of the item, or of all the other columns as sums.py puts them, for
@@ -121,8 +121,22 @@ CREATE TABLE spool (
     arr INTEGER NOT NULL,
     pos INTEGER NOT NULL,
     message INTEGER NOT NULL,
+    topic INTEGER NOT NULL DEFAULT 0,   -- it is owed for the sake of this one, under the subscription `sub`
+    sub INTEGER NOT NULL DEFAULT 0,     -- key of a message
     PRIMARY KEY (host, incarnation, arr, pos)
 ) WITHOUT ROWID;
+
+-- Of each topic its newest retained message; its item is in `message`, then in `spool_item`.
+CREATE TABLE last_value (
+    topic INTEGER PRIMARY KEY,
+    first INTEGER NOT NULL,             -- the order among the values of the topic
+    second INTEGER NOT NULL,
+    third INTEGER NOT NULL,
+    message INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    cleared INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+);
 
 CREATE TABLE spool_item (
     id INTEGER PRIMARY KEY,

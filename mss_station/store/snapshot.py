@@ -39,6 +39,6 @@ def write_snapshot(connection: sqlite3.Connection, write: SnapshotWrite) -> None
             connection.executemany(statement, streams)
             connection.execute("UPDATE self SET last_position = ?, hlc = ?", (last_position, hlc))
         case DropSnapshot():
-            for table in ("message", "stream", "host"):
+            for table in ("message", "stream", "host", "last_value", "spool_item"):
                 connection.execute(f"DELETE FROM {table}")
             connection.execute("UPDATE self SET last_position = 0")

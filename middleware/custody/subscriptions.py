@@ -1,0 +1,179 @@
+"""Who is subscribed to what at the end of the log, and what becomes of subscriptions that are not allowed any more.
+
+An index from topics to attached hosts, so that a message on a topic costs work for those only that are given it. And
+the rules of rights that go (one-order.md 4.4): a station that knows hands nothing on a denied topic to a host, also
+nothing that was waiting; the host is told which SUBs have ended, until it is known to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from roamcast.middleware.custody import stream
+from roamcast.middleware.custody.extras import Subs
+from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.record import Record
+from roamcast.middleware.delivery_log import ENDED
+from roamcast.middleware.effects import Channel
+from roamcast.middleware.host_frames import Unsubscribed
+from roamcast.middleware.rows import Kind, MessageId, Row
+from roamcast.middleware.topics import Topics
+from roamcast.middleware.vectors import entry
+from roamcast.middleware.writes import PutRecord, Write
+
+EVERY: MessageId = (0, 0)
+"""Stands for every SUB of a host."""
+TOLD_MAX = 1_000
+"""Ended SUBs that are remembered of a host; of more the oldest are forgotten."""
+
+
+class Subscriptions:
+    """Those of the records at one station."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.configured = False
+        """The topics are known: before, nothing can be called denied."""
+        self._by_topic: dict[int, dict[Channel, Record]] = {}
+        self._of: dict[Channel, Subs] = {}
+
+    # ---- the index of attached hosts ----
+
+    def attach(self, channel: Channel, record: Record) -> None:
+        """The record has a session on this channel."""
+        subs = dict(stream.subs_after(self.ledger, record, self.ledger.table.last_position))
+        self._of[channel] = subs
+        for topic in subs:
+            self._by_topic.setdefault(topic, {})[channel] = record
+
+    def detach(self, channel: Channel) -> None:
+        """The channel is gone."""
+        for topic in list(self._of.get(channel, ())):
+            self._end(channel, topic)
+        self._of.pop(channel, None)
+
+    def subscribers(self, topic: int) -> Collection[Channel]:
+        """Channels of attached hosts that are subscribed at the end of the log."""
+        return self._by_topic.get(topic, ())
+
+    def count(self, channel: Channel) -> int:
+        """How many subscriptions the host on this channel has."""
+        return len(self._of.get(channel, ()))
+
+    def _end(self, channel: Channel, topic: int) -> None:
+        if self._of[channel].pop(topic, None) is not None:
+            channels = self._by_topic[topic]
+            del channels[channel]
+            if not channels:
+                del self._by_topic[topic]
+
+    # ---- the order goes on ----
+
+    def placed(self, row: Row) -> None:
+        """A SUB, or the end of one, has taken its place in the log."""
+        for record in list(self.ledger.records.get((row.host, row.incarnation), {}).values()):
+            channel = record.channel
+            if channel in self._of and row.n > entry(record.base, row.slot):
+                self._end(channel, row.addressee)
+                if row.kind is Kind.SUB and row.id not in record.dead:
+                    self._of[channel][row.addressee] = row.id
+                    self._by_topic.setdefault(row.addressee, {})[channel] = record
+            if row.kind is Kind.SUB:
+                self.strip(record)
+
+    # ---- rights ----
+
+    def configure(self, topics: Topics) -> None:
+        """These are the topics and rights from now on."""
+        ledger = self.ledger
+        ledger.topics, self.configured = topics, True
+        gone = [topic for topic in ledger.last.topics() if not topics.exists(topic)]
+        if writes := ledger.last.remove(gone):
+            ledger.persist(*writes)
+        for record in ledger.all_records():
+            self.strip(record)
+
+    def strip(self, record: Record) -> None:
+        """End what is not allowed any more, durably, and tell the host if it is there."""
+        writes = self.denied(record)
+        if writes is not None:
+            self.ledger.persist(PutRecord(record.image()), *writes)
+            self.tell(record)
+
+    def denied(self, record: Record) -> list[Write] | None:
+        """End what is not allowed any more: every SUB in force between `base` and the end of the log, and those under
+        which the spool owes something. Returns writes, for one Persist with the record; None: nothing has changed.
+        """
+        ledger, host = self.ledger, record.mh[0]
+        if not self.configured or record.state != "open":
+            return None
+        found: dict[MessageId, int] = {}
+
+        def look(topic: int, sub: MessageId) -> None:
+            if sub not in record.dead and sub != EVERY and not ledger.topics.may_receive(topic, host):
+                found[sub] = topic
+
+        for topic, sub in record.subs.items():
+            look(topic, sub)
+        for _, row in stream.changes(ledger, record):
+            if row.kind is Kind.SUB:
+                look(row.addressee, row.id)
+        if "strip_subs_only" not in ledger.mutants:
+            for spooled in record.spool:
+                if spooled.item.topic:
+                    look(spooled.item.topic, spooled.item.sub)
+        if not found:
+            return None
+        writes = ledger.spools.drop(record, lambda item: item.topic > 0 and item.sub in found)
+        if "no_dead" not in ledger.mutants:
+            self._bury(record, {sub: ledger.topics.name(topic) for sub, topic in found.items()})
+        record.set_subs({topic: sub for topic, sub in record.subs.items() if sub not in found})
+        if record.channel in self._of:
+            for topic in [topic for topic, sub in self._of[record.channel].items() if sub in found]:
+                self._end(record.channel, topic)
+        for (slot, n), topic in found.items():
+            ledger.log(ENDED, *record.mh, topic, slot, n)
+            ledger.notice("info", "unsubscribed", host=ledger.name_of(host), topic=ledger.topics.name(topic))
+        return writes
+
+    def end_all(self, record: Record) -> None:
+        """What the host is subscribed to is not known here, or was given up: it has to ask again. The caller saves."""
+        if self.ledger.topics or record.subs:
+            self._bury(record, {EVERY: ""})
+        record.set_subs({})
+
+    def _bury(self, record: Record, ended: dict[MessageId, str]) -> None:
+        dead = record.dead | {sub: (name, False) for sub, name in ended.items()}
+        record.set_dead(dict(list(dead.items())[-TOLD_MAX:]))
+
+    # ---- the host is told ----
+
+    def untold(self, record: Record) -> tuple[tuple[int, int, str], ...]:
+        """What a WELCOME says; the record remembers that it has said it."""
+        told = {sub: name for sub, (name, known) in record.dead.items() if not known}
+        record.listed = frozenset(told)
+        return tuple((*sub, name) for sub, name in sorted(told.items()))
+
+    def confirmed(self, record: Record) -> None:
+        """The host has that WELCOME. The caller saves the record."""
+        if record.listed:
+            known = {sub: (name, told or sub in record.listed) for sub, (name, told) in record.dead.items()}
+            if EVERY in record.listed:
+                del known[EVERY]
+            record.set_dead(known)
+            record.listed = frozenset()
+        self.tell(record)
+
+    def tell(self, record: Record) -> None:
+        """What has ended since the WELCOME, once its session is confirmed: before, it can still be forgotten."""
+        confirmed = record.le == record.sess or "notice_early" in self.ledger.mutants
+        if record.channel is None or not confirmed or record.join or "no_notice" in self.ledger.mutants:
+            return
+        ended = tuple((*sub, name) for sub, (name, known) in sorted(record.dead.items()) if not known)
+        if ended:
+            self.ledger.tell(record.channel, Unsubscribed(record.sess, ended))
+
+    def names(self, record: Record) -> Iterator[str]:
+        """Topics that the record is subscribed to at the end of the log, for an operator."""
+        subs = stream.subs_after(self.ledger, record, self.ledger.table.last_position)
+        return (self.ledger.topics.name(topic) for topic in sorted(subs))
