@@ -51,14 +51,18 @@ class Presence:
             self._watch(record, record.away_from + ledger.settings.presence_grace)
         while self._heap and self._heap[0][0] <= ledger.now:
             record = heapq.heappop(self._heap)[2]
-            if ledger.get(record.mh, record.arr) is record and not self.look(record):
-                self._watch(record, ledger.now + RETRY)
+            if ledger.get(record.mh, record.arr) is record:
+                self.look(record)
 
     def _watch(self, record: Record, due: int) -> None:
         heapq.heappush(self._heap, (due, next(self._count), record))
 
-    def look(self, record: Record) -> bool:
-        """Say what is true of the record's host if it is not what was said. False: look again later."""
+    def look(self, record: Record) -> None:
+        """Say what is true of the record's host if it is not what was said; what cannot be said now is looked at again."""
+        if not self._said(record):
+            self._watch(record, self.ledger.now + RETRY)
+
+    def _said(self, record: Record) -> bool:
         ledger = self.ledger
         name = ledger.names.get(record.mh[0])
         if not ledger.topics.presence or name is None or record.join:
