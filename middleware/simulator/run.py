@@ -88,6 +88,7 @@ class Simulation:
         """Stations that the configuration calls ended -> heir; 0: lost."""
         self.stations: dict[int, StationNode] = {}
         self.hosts: list[HostNode] = []
+        self.named: dict[str, HostNode] = {}
         self._seed = seed
         self._mutants = mutants
         self.calm = False
@@ -171,6 +172,8 @@ class Simulation:
         def done() -> None:
             self.trace.tell("member", name)
             self.hosts.append(host)
+            self.named[name] = host
+            host.peers = self.named
             self.rights.publish()
             for other in self.stations:
                 if other != slot:
