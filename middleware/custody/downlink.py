@@ -18,7 +18,7 @@ from operator import itemgetter
 
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.custody.stream import is_sub, owed, owed_count
+from roamcast.middleware.custody.stream import is_change, is_sub, owed, owed_count
 from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.effects import Channel, Deliver
 from roamcast.middleware.rows import Kind, Row, SpoolItem
@@ -288,11 +288,11 @@ class Downlink:
         if not isinstance(holder, SpoolItem) or not is_sub(holder):
             return None
         value = self.ledger.last.given_with(holder.topic, None if spooled else position, record.base)
-        waiting = value is not None and any(
-            (entry.item.slot, entry.item.n) == (value.slot, value.n) and entry.position > position
-            for entry in record.spool
-        )
-        return None if waiting and "ret_always" not in self.ledger.mutants else value
+        if value is None or not spooled or "ret_always" in self.ledger.mutants:
+            return value
+        behind = (entry.item for entry in record.spool if entry.position > position)
+        other = (one for one in behind if one.topic == holder.topic)  # the value itself, or the subscription ends there
+        return None if any((one.slot, one.n) == (value.slot, value.n) or is_change(one) for one in other) else value
 
     def _room(self, record: Record) -> tuple[int, int]:
         """Entries and bytes the window still takes."""

@@ -318,6 +318,7 @@ class Heir:
             record.prev = heir_of(record.prev) or record.prev
         record.away_from, record.away_since = ledger.now, record.away_since or ledger.wall
         ledger.add(record)
+        ledger.left.append(record)
         ledger.causal.depend(record.sdep)
         ledger.persist(*writes, PutRecord(record.image()))
         self.asking.schedule(record)

@@ -408,9 +408,9 @@ class Judge:
         return None
 
     def _out_of_order(self, life: Life, first: Sent, second: Sent) -> None:
-        chain = self.chain(first, second)
+        steps = chain(self, first, second)
         if first.label in life.given:
             end = f"{life.host} was given {second.label} first and {first.label} at {life.given_at[first.label]} us"
         else:
             end = f"{life.host} was given {second.label} without {first.label}"
-        raise Violation("order", [f"{first.label} before {second.label} because {', '.join(chain)}", end])
+        raise Violation("order", [f"{first.label} before {second.label} because {', '.join(steps)}", end])

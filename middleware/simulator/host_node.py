@@ -33,7 +33,6 @@ from roamcast.middleware.simulator.disk import Disk
 from roamcast.middleware.simulator.links import Connection, RadioNet, StationSide
 from roamcast.middleware.simulator.world import Trace, World
 
-
 STATES = {Kind.SUB: "subscribed", Kind.UNSUB: "unsubscribed", Kind.NOSUB: "refused"}
 
 

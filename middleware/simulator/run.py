@@ -131,7 +131,7 @@ class Simulation:
         node = self.stations[slot] = self._station(slot, (), DurableState(view=view))
         node.told, node.known = self.operators.effect, {host.number: host.name for host in self.hosts}
         node.faults = self._faults()
-        self.rights.publish()
+        self.rights.tell(node)
         for ended, heir in self.ended.items():
             node.order("close_station", ended, heir)
         self.trace.note("joins", slot, sponsor)
@@ -174,7 +174,7 @@ class Simulation:
             self.hosts.append(host)
             self.named[name] = host
             host.peers = self.named
-            self.rights.publish()
+            self.rights.joined(name)
             for other in self.stations:
                 if other != slot:
                     self.world.after(rng.randint(0, import_delay), self.stations[other].learn, number, name)

@@ -34,9 +34,9 @@ from roamcast.middleware.simulator.items import brief, decode_item, encode_item
 from roamcast.middleware.simulator.links import Connection, RadioNet, WiredNet, on_the_wire
 from roamcast.middleware.simulator.station_faults import Crash, DiskFull, Halted, StationFaults
 from roamcast.middleware.simulator.world import Trace, World
-from roamcast.middleware.topics import Topics
 from roamcast.middleware.station.core import StationCore
 from roamcast.middleware.station_frames import PeerFrame, SpoolPart
+from roamcast.middleware.topics import Topics
 from roamcast.middleware.writes import DurableState, PutStart
 
 WALL_ZERO = 1_800_000_000_000_000

@@ -67,7 +67,8 @@ class TopicRules:
             same = message.sender == life.number
             return same and (message.kind == "unsub" or self._stays(message))
         interval = self.of(life).subs.get(message.topic or "")
-        if interval is None or not interval.sure:
+        entered = message.given_to_any or (message.known is True and not message.refused)
+        if interval is None or not interval.sure or not entered:
             return False
         past, sub = message.past, interval.sub
         if past.get(sub.sender, 0) >= sub.index and sub.sender == life.number:
