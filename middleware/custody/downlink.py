@@ -144,6 +144,9 @@ class Downlink:
         """Append the tick's frames to the effects."""
         table = self.ledger.table
         end = table.last_position
+        for channel in self._subscriptions.stripped & self._owners.keys():
+            self._owners[channel] = None
+        self._subscriptions.stripped.clear()
         if end != self._served_to:
             broadcasts: Entries = list(table.broadcasts(max(self.position, self._served_to), end))
             self._fan_out(broadcasts, self._alike(bool(broadcasts)), end)

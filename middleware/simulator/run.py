@@ -10,7 +10,7 @@ from roamcast.middleware.membership.view import View
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.state import AgentImage
 from roamcast.middleware.settings import MS, SECOND
-from roamcast.middleware.simulator.audiences.ending import shown, values_differ
+from roamcast.middleware.simulator.audiences.ending import shown, subscriptions_differ, values_differ
 from roamcast.middleware.simulator.audiences.rights import Rights
 from roamcast.middleware.simulator.checkers import Judge, Violation
 from roamcast.middleware.simulator.disk import Disk, apply_writes, copy_state, disk_faults
@@ -319,7 +319,7 @@ class Simulation:
             self.operators.release()
             untold = self.judge.untold(names)
             late = ([untold] if untold else []) + undrained(self) + unsettled(self, living)
-            return late or shown(self) or values_differ(self, names)
+            return late or shown(self) or values_differ(self, names) or subscriptions_differ(self, names)
 
         try:
             self._wait("no rest", RETURN_MAX, waiting)

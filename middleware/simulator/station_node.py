@@ -121,12 +121,12 @@ class StationNode:
             slot=self.slot, founders=self.founders, settings=self.settings, image=self.disk.load(),
             encode_item=encode_item, mutants=self._mutants,
         )  # fmt: skip
+        if self._topics is not None:
+            self.put("set_topics", self._topics[1])
         for number, name in self.known.items():
             self.put("learn_host", number, name)
         for number, (name, _) in self._enrolling.items():
             self.put("enrol", number, name)
-        if self._topics is not None:
-            self.put("set_topics", self._topics[1])
         for method, arguments in self._orders:
             self.put(method, *arguments)
         self._unlogged = []
@@ -386,7 +386,7 @@ class StationNode:
     def _check_rights(self, channels: Sequence[Channel], frame: Msg) -> None:
         """From the moment a station knows of a right that is gone it hands nothing over (one-order.md O8)."""
         named = {item.topic for _, item in frame.entries if item.topic and item.kind not in SUBSCRIPTION_KINDS}
-        if not named or self.core is None or "denied_leaves" in self._mutants:
+        if not named or self.core is None:
             return
         topics, numbers = self.core.ledger.topics, self.core.ledger.numbers
         for channel in channels:

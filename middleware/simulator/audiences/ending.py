@@ -46,6 +46,22 @@ def values_differ(simulation: Simulation, names: Sequence[str]) -> list[str]:
     return left
 
 
+def subscriptions_differ(simulation: Simulation, names: Sequence[str]) -> list[str]:
+    """Hosts that believe to be subscribed to something else than their station does."""
+    left = []
+    for slot in simulation.slots:
+        core = simulation.stations[slot].core
+        for record in core.ledger.channels.values() if core is not None else ():
+            name = core.ledger.name_of(record.mh[0]) if core is not None else ""
+            if core is None or name not in names:
+                continue
+            there = set(core.subscriptions.names(record))
+            here = simulation.judge.topics.of(simulation.judge.current[name]).subs.keys()
+            if there != here:
+                left.append(f"{name} is subscribed to {sorted(there)} at {slot}, and believes {sorted(here)}")
+    return left
+
+
 def shown(simulation: Simulation) -> list[str]:
     """Hosts whose presence is not what the stations say."""
     if not simulation.rights.presence:

@@ -6,6 +6,7 @@ so for some time stations obey different rights.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 NEVER = 1 << 62
 Key = tuple[str, str, str]
 """(host, topic, 'send' or 'receive')."""
+
+
+class AllBut(Container[int]):
+    """Every host, also those that come later, but these."""
+
+    def __init__(self, hosts: Iterable[int]) -> None:
+        self._hosts = frozenset(hosts)
+
+    def __contains__(self, host: object) -> bool:
+        return host not in self._hosts
 
 
 class Rights:
@@ -56,7 +67,7 @@ class Rights:
         found = []
         for number, name in enumerate(self.names, start=1):
             send, receive = (
-                frozenset(h.number for h in self._sim.hosts if (h.name, name, what) not in self._denied)
+                AllBut(h.number for h in self._sim.hosts if (h.name, name, what) in self._denied)
                 for what in ("send", "receive")
             )
             found.append(Topic(number, name, send, receive))

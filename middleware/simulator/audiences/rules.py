@@ -41,6 +41,8 @@ class Seen:
     newest: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
     """Topic -> (largest stamp, label) of retained messages and values."""
     retained: dict[str, list[Sent]] = field(default_factory=dict)
+    loose: set[str] = field(default_factory=set)
+    """Since a kill: the replay may begin before an end of a subscription that was acknowledged late."""
 
 
 class TopicRules:
@@ -87,6 +89,8 @@ class TopicRules:
         seen = self.of(life)
         if message.kind in SENT_KINDS and message.topic:
             interval = seen.subs.get(message.topic)
+            if interval is None and message.topic in seen.loose:
+                return
             if interval is None:
                 what = f"{life.host} was given {message.label} on {message.topic}"
                 self._broken("not subscribed", what, "it is not subscribed there")
@@ -107,6 +111,7 @@ class TopicRules:
         """A SUB ('subscribed'), UNSUB ('unsubscribed') or refusal ('refused') came in its place."""
         seen, topic = self.of(life), message.topic or ""
         seen.subs.pop(topic, None)
+        seen.loose.discard(topic)
         interval = None
         if state == "subscribed":
             interval = seen.subs[topic] = Interval(message, sure=self._stays(message))
@@ -169,6 +174,7 @@ class TopicRules:
     def born(self, life: Life) -> None:
         """The process started anew: changes that were not acknowledged come again."""
         seen = self.of(life)
+        seen.loose = {topic for _, topic, _ in seen.changes}
         seen.changes = [change for change in seen.changes if life.given.get(change[0])]
         subs: dict[str, Interval] = {}
         for _, topic, interval in seen.changes:
