@@ -18,6 +18,7 @@ from roamcast.middleware.mobile_host.effects import (
     Disconnect,
     Discontinuity,
     Ended,
+    Notice,
     Receipt,
     Report,
     Save,
@@ -274,7 +275,7 @@ class HostNode:
             self._ack_timer = True
             self._world.after(max(habits.ack_delay, 1), self._ack_rest, self.life)
 
-    def _take(self, given: Delivered | Discontinuity | StateLost) -> str | None:
+    def _take(self, given: Delivered | Notice) -> str | None:
         """Tell the judge what the application was given; returns the label to acknowledge."""
         match given:
             case Delivered():
