@@ -203,8 +203,8 @@ class MailImage:
                 self.inbox[item.position] = item
                 self.inbox_last = max(self.inbox_last, item.position)
             case DropInbox(upto):
-                for position in [position for position in self.inbox if position <= upto]:
-                    del self.inbox[position]
+                for position in range(self.inbox_taken + 1, upto + 1):
+                    self.inbox.pop(position, None)
                 self.inbox_taken = upto
             case PutRetired(slot):
                 self.retired.add(slot)

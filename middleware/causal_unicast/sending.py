@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 
 from roamcast.middleware.causal_unicast.records import Mail
@@ -21,9 +22,14 @@ class Sending:
         """Number -> size."""
         self._window = 0
         """Bytes under way."""
-        self._upto = 0
-        """Every mail up to this number is under way or acknowledged."""
+        self._queue = deque(outgoing)
+        """Numbers of what was not sent yet, ascending; some may be acknowledged by now."""
         self._retry = settings.retry
+
+    def add(self, mail: Mail) -> None:
+        """A new mail."""
+        self.bytes += mail.size
+        self._queue.append(mail.number)
 
     def acknowledged(self, mail: Mail, now: int) -> None:
         """It needs no sending any more; the wait for the rest begins anew."""
@@ -44,16 +50,15 @@ class Sending:
             self._retry = min(2 * self._retry, self._settings.retry_max)
             self.due = now + self._retry
             yield from [outgoing[number] for number in self._under_way]
-        if self._has_room(0):
-            for number, mail in outgoing.items():
-                if number <= self._upto:
-                    continue
+        while self._queue:
+            mail = outgoing.get(self._queue[0])
+            if mail is not None:
                 if not self._has_room(mail.size):
                     break
-                self._upto = number
-                self._under_way[number] = mail.size
+                self._under_way[mail.number] = mail.size
                 self._window += mail.size
                 yield mail
+            self._queue.popleft()
         if self._under_way and self.due is None:
             self.due = now + self._retry
 

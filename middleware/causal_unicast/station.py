@@ -123,7 +123,7 @@ class MailStation:
                 self._supersede(mail)
             self._write(PutSRecord(own, to, number))
             self._write(PutOutgoing(mail))
-            self._sending[to].bytes += mail.size
+            self._sending[to].add(mail)
         self._commit()
         return number
 

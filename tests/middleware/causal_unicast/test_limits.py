@@ -189,3 +189,17 @@ def test_acknowledgements_of_one_tick_are_one_frame(office):
 def test_a_station_is_not_its_own_peer(peers, retired):
     with pytest.raises(InvariantError):
         MailStation(1, peers, MailImage(retired=retired), MailSettings())
+
+
+def test_what_is_acknowledged_before_it_is_sent_again_is_not_sent(office):
+    """After a start: the acknowledgement was under way."""
+    net = office(2, window_mails=1)
+    for body in (b"1", b"2", b"3"):
+        net.send(A, B, body)
+    net.crash(A)
+    net.start(A)
+    net.hand(B, A, MailAcks((2,)))
+    net.hand(B, A, MailAcks((1,)))
+    assert mails(net, A) == [1, 1, 3]
+    net.hand(B, A, MailAcks((3,)))
+    assert net.up[A].next_deadline() is None and net.up[A].status()["unacknowledged"] == {}
