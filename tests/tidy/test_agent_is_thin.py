@@ -25,7 +25,7 @@ HEAVY = {
     "argparse",
 }
 AGENT_LINES_MAX = 800
-TRANSPORT_LINES_MAX = 1_000
+TRANSPORT_LINES_MAX = 1_100
 
 PROBE = """
 import sys
