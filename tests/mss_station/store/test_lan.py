@@ -176,8 +176,8 @@ def test_a_look_changes_nothing_and_is_refused_like_a_start(directory: Path, ide
     before = path.read_bytes()
     read_lan(directory)
     assert path.read_bytes() == before
-    edit(directory, "PRAGMA user_version = 4")
-    with pytest.raises(StoreVersion, match="format 4"):
+    edit(directory, "PRAGMA user_version = 5")
+    with pytest.raises(StoreVersion, match="format 5"):
         read_lan(directory)
     path.write_bytes(b"garbage" * 2000)
     with pytest.raises(StoreForeign):
