@@ -59,6 +59,12 @@ class Presence:
     def _watch(self, record: Record, due: int) -> None:
         heapq.heappush(self._heap, (due, next(self._count), record))
 
+    def farewell(self) -> None:
+        """This station is about to hand over its records: whoever is left is away, and its heir may forget some."""
+        for record in self.ledger.all_records():
+            if record.shown is not None and record.shown[1] and self.ledger.topics.presence:
+                self._say(record, record.shown[0], False)
+
     def lost(self, slot: int) -> None:
         """Station `slot` is lost with what it knew: who was attached there, or on the way, is away as far as is known.
 

@@ -104,6 +104,7 @@ class Simulation:
         self.operators = Operators(self, seed)
         self.rights = Rights(self, seed, options)
         self.judge.topics.rights = self.rights
+        self.rights.at_once()
         for station in self.stations.values():
             station.told = self.operators.effect
         self.publish()
