@@ -28,7 +28,7 @@ from roamcast.middleware.mobile_host.effects import (
 )  # fmt: skip
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import AgentImage, Fact, NewIncarnation
-from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Kind
+from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, Kind
 from roamcast.middleware.simulator.disk import Disk
 from roamcast.middleware.simulator.links import Connection, RadioNet, StationSide
 from roamcast.middleware.simulator.world import Trace, World
@@ -320,11 +320,11 @@ class HostNode:
                 self._trace.note("state lost", self.name)
         return None
 
-    def label_of(self, given: Delivered) -> str:
+    def label_of(self, given: Delivered | Item) -> str:
         """Of a message of this host without a body."""
         if given.incarnation32 == self.disk.state.incarnation & 0xFFFFFFFF:
             return self._labels[given.number]
-        return self._former[given.incarnation32][given.number]
+        return self._former.get(given.incarnation32, {}).get(given.number, "")
 
     def _acknowledge(self, core: AgentCore, count: int, done: list[Callable[[], None]]) -> None:
         token = self._held[count - 1][0]
