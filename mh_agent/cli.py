@@ -83,7 +83,7 @@ def _line(event: Event) -> tuple[str, bool]:
         return f"mh-agent: {type(event).__name__}", True
     if event.state in ("subscribed", "unsubscribed"):
         return f"!{event.topic}\t{event.state}", False
-    return f"mh-agent: {event.topic or 'all topics'}: {event.state} {event.reason}".rstrip(), True
+    return f"mh-agent: {event.topic or 'all topics'}: {event.state}: {event.reason}".rstrip(": "), True
 
 
 def _send(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from roamcast.middleware.mobile_host import effects
 from roamcast.middleware.mobile_host.effects import Delivered, Notice
-from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Kind, MessageId
+from roamcast.middleware.rows import PRESENCE_KINDS, Kind, MessageId
 from roamcast.middleware.topics import PRESENCE_PREFIX
 
 _STATES = {Kind.SUB: "subscribed", Kind.UNSUB: "unsubscribed", Kind.NOSUB: "refused"}
@@ -16,7 +16,7 @@ _STATES = {Kind.SUB: "subscribed", Kind.UNSUB: "unsubscribed", Kind.NOSUB: "refu
 @dataclass(slots=True)
 class _Given:
     _acknowledge: Callable[[int], None] = field(repr=False, compare=False)
-    _token: int = field(repr=False)
+    _token: int = field(repr=False, compare=False)
 
     def ack(self) -> None:
         """The application has this and everything given before it: none of it comes again."""
@@ -88,27 +88,14 @@ Event = Message | Subscription | Presence | Discontinuity | StateLost
 def event_of(given: Delivered | Notice, acknowledge: Callable[[int], None]) -> Event:
     """What the core gives, as an application sees it."""
     token = given.token
-    if isinstance(given, effects.Discontinuity):
-        return Discontinuity(acknowledge, token)
-    if isinstance(given, effects.StateLost):
-        return StateLost(acknowledge, token)
-    if isinstance(given, effects.SubscriptionEnded):
-        return Subscription(acknowledge, token, given.topic, "ended")
-    kind, stamp = given.kind, (given.hlc, given.id[0])
-    if kind in SUBSCRIPTION_KINDS:
+    if not isinstance(given, Delivered):
+        if isinstance(given, effects.SubscriptionEnded):
+            return Subscription(acknowledge, token, given.topic, "ended")
+        return (Discontinuity if isinstance(given, effects.Discontinuity) else StateLost)(acknowledge, token)
+    kind, sender, stamp = given.kind, given.sender, (given.hlc, given.id[0])
+    if kind in _STATES:
         return Subscription(acknowledge, token, given.topic, _STATES[kind], given.body.decode(errors="replace"))
     if kind in PRESENCE_KINDS:
-        online = kind is Kind.ONLINE
-        return Presence(acknowledge, token, given.sender, online, given.number, given.retained, stamp)
-    return Message(
-        acknowledge,
-        token,
-        given.sender,
-        given.body,
-        given.own,
-        kind is Kind.MAIL,
-        given.id,
-        given.topic or None,
-        given.retained,
-        stamp,
-    )
+        return Presence(acknowledge, token, sender, kind is Kind.ONLINE, given.number, given.retained, stamp)
+    mail, topic = kind is Kind.MAIL, given.topic or None
+    return Message(acknowledge, token, sender, given.body, given.own, mail, given.id, topic, given.retained, stamp)
