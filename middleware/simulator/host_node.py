@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -27,9 +26,10 @@ from roamcast.middleware.mobile_host.effects import (
     SubscriptionEnded,
 )  # fmt: skip
 from roamcast.middleware.mobile_host.settings import AgentSettings
-from roamcast.middleware.mobile_host.state import AgentImage, Fact, NewIncarnation
+from roamcast.middleware.mobile_host.state import AgentImage, NewIncarnation
 from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, Kind
 from roamcast.middleware.simulator.disk import Disk
+from roamcast.middleware.simulator.habits import Habits
 from roamcast.middleware.simulator.links import Connection, RadioNet, StationSide
 from roamcast.middleware.simulator.world import Trace, World
 
@@ -38,34 +38,6 @@ STATES = {Kind.SUB: "subscribed", Kind.UNSUB: "unsubscribed", Kind.NOSUB: "refus
 
 class _Killed(Exception):
     """The process dies here."""
-
-
-@dataclass(slots=True)
-class Habits:
-    """How the application takes and acknowledges."""
-
-    take_max: int = 1_000
-    """Taken at one go ..."""
-    take_gap: int = 0
-    """... then it works for this long, microseconds."""
-    lag: int = 0
-    """So many messages are kept unacknowledged ..."""
-    ack_delay: int = 0
-    """... for at most this long."""
-    kill_per_effect: float = 0.0
-
-
-def apply_facts(image: AgentImage, facts: tuple[Fact, ...]) -> None:
-    """The reference meaning of a Save."""
-    for fact in facts:
-        image.apply(fact)
-
-
-def copy_image(image: AgentImage) -> AgentImage:
-    """A copy, made of the facts that a compacted state file would hold."""
-    copy = AgentImage()
-    apply_facts(copy, image.snapshot())
-    return copy
 
 
 class HostNode:

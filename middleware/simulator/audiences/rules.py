@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from roamcast.middleware.simulator.accounts import Life, Sent
     from roamcast.middleware.simulator.audiences.rights import Rights
-    from roamcast.middleware.simulator.checkers import Judge, Life, Sent
+    from roamcast.middleware.simulator.checkers import Judge
 
 Stamp = tuple[int, int]
 SENT_KINDS = ("send", "retain")
@@ -193,6 +194,9 @@ class TopicRules:
                 continue
             stamp, cleared = values[topic]
             known = seen.newest.get(topic, ((0, 0), "none"))
+            message = self._judge.by_label.get(known[1])
+            if message is not None and self._judge.is_gone(message):
+                continue  # with a lost station
             if known[0] != stamp and not (cleared and known[0] < stamp):
                 return f"{life.host} has {known[1]} {known[0]} as newest of {topic}; stations have {stamp}"
         return None
