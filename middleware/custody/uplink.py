@@ -22,6 +22,7 @@ from roamcast.middleware.host_frames import (
     Ack,
     Data,
     Detach,
+    Heard,
     Hello,
     Leave,
     Left,
@@ -88,6 +89,9 @@ class Uplink:
             case Ping(_, c):
                 if self._acknowledge(channel, record, c):
                     self.ledger.tell(channel, self._pong(record))
+                    self.subscriptions.tell(record)
+            case Heard():
+                self.subscriptions.heard(record)
             case Detach():
                 self.sessions.channel_lost(channel)
             case Leave():

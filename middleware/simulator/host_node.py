@@ -77,7 +77,8 @@ class HostNode:
         self.peers: Mapping[str, HostNode] = {}
         self.presence: dict[str, bool] = {}
         """What the application was told last of other hosts."""
-        self._held: list[tuple[int, str | None]] = []
+        self._held: list[tuple[int, str | None, int]] = []
+        """(token, label, session)."""
         self._take_at = 0
         self._ack_timer = False
 
@@ -254,7 +255,8 @@ class HostNode:
             given = core.take()
             if given is None or isinstance(given, Ended):
                 break
-            self._held.append((given.token, self._take(given)))
+            le = given.place[0] if isinstance(given, Delivered) else 0
+            self._held.append((given.token, self._take(given), le))
         else:
             if habits.take_gap:
                 self._take_at = self._world.now + habits.take_gap
@@ -300,7 +302,13 @@ class HostNode:
 
     def _acknowledge(self, core: AgentCore, count: int, done: list[Callable[[], None]]) -> None:
         token = self._held[count - 1][0]
-        labels = [label for _, label in self._held[:count] if label is not None]
+        inbox, open_ = core.session.inbox, core.session.is_open and not core.session.inbox.frozen
+        done.extend(
+            partial(self._trace.tell, "settled", self.name, label)
+            for _, label, le in self._held[:count]
+            if label is not None and open_ and le == inbox.le
+        )
+        labels = [label for _, label, _ in self._held[:count] if label is not None]
         del self._held[:count]
         core.ack(token)
         done.extend(partial(self._trace.tell, "acked", self.name, label) for label in labels)
