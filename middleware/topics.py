@@ -15,7 +15,7 @@ PRESENCE_PREFIX = "$presence/"
 """Begins the name of the topic that tells whether a host is attached; the host's name follows."""
 
 Hosts = Container[int] | None
-"""Host numbers, immutable; None: every member."""
+"""Host numbers; None: every member."""
 
 
 @dataclass(frozen=True, slots=True)

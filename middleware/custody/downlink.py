@@ -18,7 +18,7 @@ from operator import itemgetter
 
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.custody.stream import owed, owed_count
+from roamcast.middleware.custody.stream import is_change, is_sub, owed, owed_count
 from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.effects import Channel, Deliver
 from roamcast.middleware.rows import Kind, Row, SpoolItem
@@ -45,6 +45,8 @@ class Downlink:
         """In this tick: who is owed what beside broadcasts (positions); None: has to be looked at."""
         self._blocked: dict[Channel, Record] = {}
         """Window or queue full: served again on the host's next sign of life."""
+        self._stalled: dict[Channel, Record] = {}
+        """Before a SUB whose last value is still to come here: served again when the log has grown."""
         self._due: dict[Channel, Record] = {}
         """To be served at the end of this tick."""
         self._by_host: dict[int, list[Record]] = {}
@@ -79,7 +81,7 @@ class Downlink:
         if record is not None:
             record.sent = self.position
             return record
-        for place in (self._beside, self._apart, self._blocked, self._due):
+        for place in (self._beside, self._apart, self._blocked, self._stalled, self._due):
             if channel in place:
                 return place.pop(channel)
         return None
@@ -142,11 +144,16 @@ class Downlink:
         """Append the tick's frames to the effects."""
         table = self.ledger.table
         end = table.last_position
+        for channel in self._subscriptions.stripped & self._owners.keys():
+            self._owners[channel] = None
+        self._subscriptions.stripped.clear()
         if end != self._served_to:
             broadcasts: Entries = list(table.broadcasts(max(self.position, self._served_to), end))
             self._fan_out(broadcasts, self._alike(bool(broadcasts)), end)
             self._sweep(end)
             self._served_to = end
+            for channel in list(self._stalled):
+                self.serve(channel)
         self._owners.clear()
         due, self._due = self._due, {}
         for channel, record in due.items():
@@ -157,6 +164,9 @@ class Downlink:
         position sent, and positions that are theirs. Those for whom that is not enough are served by themselves.
         """
         alike: dict[tuple[int, tuple[int, ...]], list[Channel]] = {}
+        if broadcast:
+            others = [c for c in self._front if c not in self._owners] if self._owners else list(self._front)
+            alike = {(self.position, ()): others} if others else {}
         for channel, positions in self._owners.items():
             if channel in self._front:
                 prev = self.position
@@ -176,9 +186,6 @@ class Downlink:
             for channel, record in self._beside.items():
                 if channel not in self._owners:
                     alike.setdefault((record.sent, ()), []).append(channel)
-            others = [c for c in self._front if c not in self._owners] if self._owners else list(self._front)
-            if others:
-                alike.setdefault((self.position, ()), []).extend(others)
         if "mail_shared" in self.ledger.mutants and broadcast:
             alike = {(prev, ()): channels for (prev, _), channels in alike.items()}
         return alike
@@ -227,7 +234,7 @@ class Downlink:
         if record.join:
             self._apart[channel] = record  # no MSG before the join is confirmed
             return
-        entries, reached = self._next_entries(record)
+        entries, reached, stalled = self._next_entries(record)
         if entries:
             last = end if reached else entries[-1][0]
             for cut, part in self._cut(entries, self.ledger.settings.frame_bytes, last):
@@ -236,7 +243,9 @@ class Downlink:
         elif reached and record.sent < self.position:
             self.ledger.out.append(Deliver((channel,), record.sent, self.position, ()))
             record.sent = self.position
-        if not reached:
+        if stalled:
+            self._stalled[channel] = record
+        elif not reached:
             self._blocked[channel] = record
         elif not covers(self.ledger.table.vector("delivered"), record.base):
             self._apart[channel] = record
@@ -245,15 +254,17 @@ class Downlink:
         else:
             self._beside[channel] = record
 
-    def _next_entries(self, record: Record) -> tuple[Entries, bool]:
-        """Owed entries behind what was sent, as many as the window takes; and whether these are all up to `end`.
+    def _next_entries(self, record: Record) -> tuple[Entries, bool, bool]:
+        """Owed entries behind what was sent, as many as the window takes; whether these are all up to the end of the
+        log; and whether a SUB stops them: what the host has had elsewhere must be here, to tell its last value.
 
-        A full window never reaches `end`: the host is served again on its next acknowledgement.
+        A full window never reaches the end: the host is served again on its next acknowledgement.
         """
         settings = self.ledger.settings
         room, room_bytes = self._room(record)
         if room <= 0:
-            return [], False
+            return [], False, False
+        covered = covers(self.ledger.table.vector("delivered"), record.base) or "sub_at_once" in self.ledger.mutants
         idle = room == settings.window_entries
         entries: Entries = []
         size = 0
@@ -264,25 +275,27 @@ class Downlink:
         for position, holder in chain(spooled, owed(self.ledger, record, after)):
             first = idle and not entries
             if len(entries) >= room or (size + holder.size > room_bytes and not first):
-                return entries, False
+                return entries, False, False
+            if not covered and is_sub(holder):
+                return entries, False, True
             entries.append((position, holder))
             size += holder.size
             value = self._value_with(record, position, holder, bool(spooled) and position <= spool_end)
             if value is not None:
                 entries.append((position, value))
                 size += value.size
-        return entries, True
+        return entries, True, False
 
     def _value_with(self, record: Record, position: int, holder: Row | SpoolItem, spooled: bool) -> Entry | None:
         """The last value that goes with a SUB: what the host is not given anyway, in its stream behind that."""
-        if not isinstance(holder, SpoolItem) or not holder.topic or holder.sub != (holder.slot, holder.n):
+        if not isinstance(holder, SpoolItem) or not is_sub(holder):
             return None
         value = self.ledger.last.given_with(holder.topic, None if spooled else position, record.base)
-        waiting = value is not None and any(
-            (entry.item.slot, entry.item.n) == (value.slot, value.n) and entry.position > position
-            for entry in record.spool
-        )
-        return None if waiting and "ret_always" not in self.ledger.mutants else value
+        if value is None or not spooled or "ret_always" in self.ledger.mutants:
+            return value
+        behind = (entry.item for entry in record.spool if entry.position > position)
+        other = (one for one in behind if one.topic == holder.topic)  # the value itself, or the subscription ends there
+        return None if any((one.slot, one.n) == (value.slot, value.n) or is_change(one) for one in other) else value
 
     def _room(self, record: Record) -> tuple[int, int]:
         """Entries and bytes the window still takes."""

@@ -293,6 +293,8 @@ class Handoff:
             ephemeral=hello.ephemeral,
             ext=tuple(sorted(state.ext.items())),
         )
+        if "no_shown" in ledger.mutants:
+            record.set_shown(None)
         ledger.merge_clock(state.hlc)  # what the host sends next is later than all that it has seen
         ledger.causal.depend(record.sdep)
         entries = [item for i in range(state.parts) for item in pending.parts[i]]

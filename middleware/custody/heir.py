@@ -16,6 +16,7 @@ from itertools import pairwise
 from roamcast.middleware.custody import extras
 from roamcast.middleware.custody.asking import Asking
 from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.presence import Presence
 from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.retention import Retention
 from roamcast.middleware.custody.sessions import Sessions
@@ -51,8 +52,11 @@ class _Arriving:
 class Heir:
     """Both ends of an orderly retirement at one station."""
 
-    def __init__(self, ledger: Ledger, sessions: Sessions, asking: Asking, retention: Retention) -> None:
+    def __init__(
+        self, ledger: Ledger, sessions: Sessions, asking: Asking, retention: Retention, presence: Presence
+    ) -> None:
         self.ledger = ledger
+        self.presence = presence
         self.sessions = sessions
         self.asking = asking
         self.retention = retention
@@ -103,6 +107,7 @@ class Heir:
             for record in self._unspooled():
                 self.retention.spool(record)
             if not self._unspooled():
+                self.presence.farewell()
                 self._checkpoint()
                 ledger.follow(replace(ledger.view, handing=True, serving=False))
                 ledger.notice("info", "handing-over", records=len(list(ledger.all_records())))
@@ -318,6 +323,7 @@ class Heir:
             record.prev = heir_of(record.prev) or record.prev
         record.away_from, record.away_since = ledger.now, record.away_since or ledger.wall
         ledger.add(record)
+        ledger.left.append(record)
         ledger.causal.depend(record.sdep)
         ledger.persist(*writes, PutRecord(record.image()))
         self.asking.schedule(record)

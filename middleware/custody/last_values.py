@@ -36,8 +36,7 @@ class LastValues:
         self._kept: dict[int, SpoolItem] = {}
         """By topic: the item, where the row has gone."""
         for topic, value in self._values.items():
-            row = image.rows.get((value.slot, value.n))
-            if row is None or row.n <= table.origins[value.slot].floor:
+            if not value.cleared and table.origins[value.slot].get(value.n) is None:
                 self._spools.use(value.slot, value.n)
                 size = image.items[value.slot, value.n].size
                 self._kept[topic] = SpoolItem(value.slot, value.n, None, size)
@@ -72,7 +71,7 @@ class LastValues:
             if row.kind not in VALUE_KINDS:
                 continue
             value = self._values.get(row.addressee)
-            if value is not None and (value.slot, value.n) == row.id:
+            if value is not None and (value.slot, value.n) == row.id and not value.cleared:
                 kept = self._kept[row.addressee] = SpoolItem(row.slot, row.n, row.item, row.size)
                 if self._spools.use(row.slot, row.n):
                     fresh.append(kept)

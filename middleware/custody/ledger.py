@@ -20,10 +20,10 @@ from roamcast.middleware.fifo_broadcast.core import FifoEntity
 from roamcast.middleware.host_frames import DownFrame, Refused
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
-from roamcast.middleware.rows import CONTROL_KINDS, MH, STATION_KINDS, Item, Kind, Row, Vector
+from roamcast.middleware.rows import CONTROL_KINDS, MH, PRESENCE, STATION_KINDS, Item, Kind, Row, Vector
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.station_frames import CustodyFrame, GroupFrame
-from roamcast.middleware.topics import Topics
+from roamcast.middleware.topics import PRESENCE_PREFIX, Topics
 from roamcast.middleware.writes import (
     DropRecord,
     DurableState,
@@ -76,6 +76,8 @@ class Ledger:
         self.left: list[Record] = []
         """Lost their channels in this tick."""
         self.topics = Topics()
+        self.configured = False
+        """The topics are known: before, nothing can be called denied."""
         self.spools = Spools()
         self.trim_wanted = False
         """Some spool has entries that were acknowledged: the next collection trims it."""
@@ -234,6 +236,12 @@ class Ledger:
     def name_of(self, number: int) -> str:
         """The host's name for people; its number where the directory does not know it."""
         return self.names.get(number, str(number))
+
+    def topic_name(self, number: int) -> str:
+        """The topic's name for people."""
+        if number >= PRESENCE:
+            return f"{PRESENCE_PREFIX}{self.name_of(number - PRESENCE)}"
+        return self.topics.name(number)
 
     def gone(self, number: int) -> bool:
         """Whether the host has left or was revoked, as far as is known here."""

@@ -162,7 +162,8 @@ class Retention:
         """
         if record.state != "tomb" or (record.link and not record.exp_acked):
             return False
-        if self.ledger.topics.presence and record.shown is not None and record.shown[1]:
+        told = self.ledger.topics.presence or not self.ledger.configured
+        if told and record.shown is not None and record.shown[1]:
             return False  # that the host is away is still to be said
         ended = self.ledger.outlived(record) or self.ledger.gone(record.mh[0])
         pair = record.link or record.moved_to is not None

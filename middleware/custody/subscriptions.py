@@ -32,8 +32,8 @@ class Subscriptions:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.configured = False
-        """The topics are known: before, nothing can be called denied."""
+        self.stripped: set[Channel] = set()
+        """In this tick: what was meant for them has to be looked at again."""
         self._by_topic: dict[int, dict[Channel, Record]] = {}
         self._of: dict[Channel, Subs] = {}
 
@@ -86,7 +86,7 @@ class Subscriptions:
     def configure(self, topics: Topics) -> None:
         """These are the topics and rights from now on."""
         ledger = self.ledger
-        ledger.topics, self.configured = topics, True
+        ledger.topics, ledger.configured = topics, True
         gone = [topic for topic in ledger.last.topics() if not topics.exists(topic)]
         if writes := ledger.last.remove(gone):
             ledger.persist(*writes)
@@ -105,7 +105,7 @@ class Subscriptions:
         which the spool owes something. Returns writes, for one Persist with the record; None: nothing has changed.
         """
         ledger, host = self.ledger, record.mh[0]
-        if not self.configured or record.state != "open":
+        if not ledger.configured or record.state != "open":
             return None
         found: dict[MessageId, int] = {}
 
@@ -126,14 +126,15 @@ class Subscriptions:
             return None
         writes = ledger.spools.drop(record, lambda item: item.topic > 0 and item.sub in found)
         if "no_dead" not in ledger.mutants:
-            self._bury(record, {sub: ledger.topics.name(topic) for sub, topic in found.items()})
+            self._bury(record, {sub: ledger.topic_name(topic) for sub, topic in found.items()})
         record.set_subs({topic: sub for topic, sub in record.subs.items() if sub not in found})
         if record.channel in self._of:
+            self.stripped.add(record.channel)
             for topic in [topic for topic, sub in self._of[record.channel].items() if sub in found]:
                 self._end(record.channel, topic)
         for (slot, n), topic in found.items():
             ledger.log(ENDED, *record.mh, topic, slot, n)
-            ledger.notice("info", "unsubscribed", host=ledger.name_of(host), topic=ledger.topics.name(topic))
+            ledger.notice("info", "unsubscribed", host=ledger.name_of(host), topic=ledger.topic_name(topic))
         return writes
 
     def end_all(self, record: Record) -> None:
@@ -176,4 +177,4 @@ class Subscriptions:
     def names(self, record: Record) -> Iterator[str]:
         """Topics that the record is subscribed to at the end of the log, for an operator."""
         subs = stream.subs_after(self.ledger, record, self.ledger.table.last_position)
-        return (self.ledger.topics.name(topic) for topic in sorted(subs))
+        return (self.ledger.topic_name(topic) for topic in sorted(subs))

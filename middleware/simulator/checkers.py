@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from roamcast.middleware.simulator.audiences.rules import TopicRules
+from roamcast.middleware.simulator.chains import chain
 from roamcast.middleware.simulator.world import Event
 
 if TYPE_CHECKING:
@@ -32,8 +34,10 @@ class Sent:
     label: str
     host: str
     to: str | None
+    """For a change of a subscription its host itself."""
     known: bool | None
-    """Is the addressee a member that every station knows? False: nobody of that name; None: may be refused or not."""
+    """Is the addressee a member that every station knows, or does everybody know that the host may send on the topic?
+    False: nobody of that name, or it may not; None: may be refused or not."""
     time: int
     sender: int
     """Index of the sender's identity."""
@@ -50,6 +54,9 @@ class Sent:
     """Its sender was told that no station has it."""
     forgotten: bool = False
     """Its sender's process has ended since: nobody holds its receipt any more."""
+    topic: str | None = None
+    kind: str = "send"
+    """On a topic: send, retain; sub, unsub."""
 
 
 @dataclass(slots=True)
@@ -91,6 +98,7 @@ class Judge:
         self.gone: dict[str, int] = {}
         self.deliveries = 0
         self._streams: list[list[Sent | None]] = []
+        self.topics = TopicRules(self)
         self._settled: dict[str, int] = {}
         self._gaps_allowed = gaps_allowed
         self._losses = losses
@@ -100,6 +108,10 @@ class Judge:
             "born": self._born,
             "sent": self._sent,
             "given": self._given,
+            "changed": self._changed,
+            "value": self._value,
+            "ended": self._ended,
+            "rights": self._touched,
             "refused": self._refused,
             "gap": self._gap,
             "acked": self._acked,
@@ -145,6 +157,7 @@ class Judge:
         life = self.current[host]
         life.given = {label: True for label, acked in life.given.items() if acked}
         life.passed.clear()
+        self.topics.born(life)
         for message in self.messages:
             if message.host == host:
                 message.forgotten = True
@@ -157,9 +170,16 @@ class Judge:
 
     # ---- what ----
 
-    def _sent(self, time: int, host: str, label: str, to: str | None, known: bool | None) -> None:
+    def fail(self, rule: str, witness: list[str]) -> None:
+        """A promise was broken. Raises Violation."""
+        raise Violation(rule, witness)
+
+    def _sent(
+        self, time: int, host: str, label: str, to: str | None, known: bool | None, topic: str | None = None,
+        kind: str = "send",
+    ) -> None:  # fmt: skip
         life = self.current[host]
-        message = Sent(label, host, to, None if to in self.gone else known, time, 0, 0, {})
+        message = Sent(label, host, to, None if to in self.gone else known, time, 0, 0, {}, topic=topic, kind=kind)
         self.messages.append(message)
         self.by_label[label] = message
         self._enter(life, message)
@@ -172,7 +192,32 @@ class Judge:
         life.past[life.number] = len(stream)
         life.log.append(("sent", message.label))
 
-    def _given(self, time: int, host: str, label: str) -> None:
+    def _changed(self, time: int, host: str, label: str, state: str) -> None:
+        """A change of a subscription came in its place: as if the host had sent itself a mail."""
+        self._given(time, host, label)
+        self.topics.changed(self.current[host], self.by_label[label], state)
+
+    def _value(self, time: int, host: str, label: str, stamp: tuple[int, int]) -> None:
+        life, message = self.current[host], self.by_label[label]
+        self._check_past(life, message)
+        self._merge_past(life, message)
+        message.given_to_any = True
+        self.topics.value(life, message, stamp)
+
+    def _ended(self, time: int, host: str, topic: str) -> None:
+        life = self.current[host]
+        lost = self._losses is not None and self._losses.may_have_gap(host)
+        self.topics.ended(life, topic, self._gaps_allowed or lost or not life.first or host in self.gone)
+
+    def _touched(self, time: int, host: str, topic: str, what: str) -> None:
+        if what == "receive":
+            self.topics.touched(host, topic)
+            return
+        for message in self.messages:
+            if message.host == host and message.topic == topic and not (message.stored or message.given_to_any):
+                message.known = None
+
+    def _given(self, time: int, host: str, label: str, stamp: tuple[int, int] = (0, 0)) -> None:
         message = self._take(time, host, label)
         life = self.current[host]
         self._joined(life, time)
@@ -184,13 +229,17 @@ class Judge:
             self._out_of_order(life, message, self.by_label[life.skipped[label]])
         self._check_past(life, message)
         message.given_to_any = True
+        self.topics.given(life, message, stamp)
+        self._merge_past(life, message)
+        self.deliveries += 1
+
+    def _merge_past(self, life: Life, message: Sent) -> None:
         past = life.past
         for sender, count in message.past.items():
             if past.get(sender, 0) < count:
                 past[sender] = count
         if past.get(message.sender, 0) < message.index:
             past[message.sender] = message.index
-        self.deliveries += 1
 
     def _take(self, time: int, host: str, label: str) -> Sent:
         """What holds for deliveries and refusals: known, once."""
@@ -222,6 +271,8 @@ class Judge:
         """Must `life` be given `message`, if it entered the system at all?"""
         if message.label in life.inherited or message.time < life.excused_before or life.joining:
             return False
+        if message.topic is not None:
+            return self.topics.owed(message, life)
         return message.to is None or (message.to == life.host and message.known is True)
 
     def _gone(self, message: Sent) -> bool:
@@ -238,8 +289,11 @@ class Judge:
         message = self.by_label[label]
         if message.host != host:
             raise Violation("refused to another", [f"{label} is of {message.host}", f"{host} was told of a refusal"])
-        if message.to is None or message.known is True:
-            to = message.to or "all"
+        if message.kind not in ("send", "retain"):
+            return  # its place in the stream says the same
+        mistaken = message.known is True if message.topic is None else not self.topics.refused(message)
+        if mistaken or (message.to is None and message.topic is None):
+            to = message.to or message.topic or "all"
             raise Violation("refused wrongly", [f"{label} of {host} to {to} was refused", "it could be delivered"])
         if message.given_to_any:
             told = f"{host} was told that it is refused"
@@ -255,6 +309,7 @@ class Judge:
         if not self._gaps_allowed and life.first and host not in self.gone and not excused:
             told = f"{host} was told of a gap at {time} us"
             raise Violation("gap without cause", [told, "nothing can expire in this run"])
+        self.topics.gap(life)
         life.excused_before = life.gap_told = time
         life.joining = not life.first
 
@@ -306,11 +361,12 @@ class Judge:
             return True
         same = self.lives[message.sender] is self.current[message.host]
         mine = same and message.host in hosts and not message.unknown
-        mail = message.to is not None and message.host == life.host and not message.forgotten
+        mail = message.to is not None or message.topic is not None
+        mail = mail and message.kind in ("send", "retain") and message.host == life.host and not message.forgotten
         if mail and mine and message.time >= life.excused_before and not message.lost:
             if message.known is False:
                 return message.refused
-            settled = message.refused or message.given_to_any
+            settled = message.refused or message.given_to_any or message.topic is not None
             if message.known is None and message.to in self.current and not self._gaps_allowed:
                 life_there = self.current[message.to]
                 missed = not life_there.first or message.time < life_there.gap_told
@@ -328,7 +384,8 @@ class Judge:
             return
         host, label = found
         message = self.by_label[label]
-        kind = "a broadcast" if message.to is None else f"mail to {message.to}"
+        kind = f"mail to {message.to}" if message.to else f"{message.kind} on {message.topic}"
+        kind = "a broadcast" if message.to is None and message.topic is None else kind
         why = "its receipt said stored" if message.stored else "its sender came back"
         if message.given_to_any:
             why = "another host was given it" if message.to is None else "it was given before"
@@ -351,30 +408,9 @@ class Judge:
         return None
 
     def _out_of_order(self, life: Life, first: Sent, second: Sent) -> None:
-        chain = self.chain(first, second)
+        steps = chain(self, first, second)
         if first.label in life.given:
             end = f"{life.host} was given {second.label} first and {first.label} at {life.given_at[first.label]} us"
         else:
             end = f"{life.host} was given {second.label} without {first.label}"
-        raise Violation("order", [f"{first.label} before {second.label} because {', '.join(chain)}", end])
-
-    def chain(self, first: Sent, second: Sent) -> list[str]:
-        """The shortest chain of program-order steps from `first` to `second`, in words."""
-        came_from: dict[str, tuple[str, str]] = {}
-        frontier = [second.label]
-        while frontier and first.label not in came_from:
-            following: list[str] = []
-            for label in frontier:
-                life = self.lives[self.by_label[label].sender]
-                for what, earlier in life.log[: life.log.index(("sent", label))]:
-                    if earlier not in came_from and earlier != second.label:
-                        verb = "sent" if what == "sent" else "was given"
-                        came_from[earlier] = (label, f"{life.host} {verb} {earlier} before it sent {label}")
-                        following.append(earlier)
-            frontier = following
-        words: list[str] = []
-        at = first.label
-        while at != second.label and at in came_from:
-            at, sentence = came_from[at]
-            words.append(sentence)
-        return words
+        raise Violation("order", [f"{first.label} before {second.label} because {', '.join(steps)}", end])

@@ -159,6 +159,7 @@ def copy_state(state: DurableState) -> DurableState:
         records=dict(state.records),
         spools={key: list(entries) for key, entries in state.spools.items()},
         items=dict(state.items),
+        last=dict(state.last),
         hosts=dict(state.hosts),
         held=dict(state.held),
         view=state.view,

@@ -42,6 +42,8 @@ class Adversary:
         self._repeat("wipes", options.wipes_count, self._wipe)
         self._repeat("leaves", options.leaves_count, self._leave)
         self._repeat("enrolments", options.late_hosts, self._enrol)
+        self._repeat("changes", options.changes_count, self._change)
+        self._repeat("rights", options.rights_count, self._sim.rights.toggle)
         self._repeat("joins", options.added_count, self._sim.operators.join)
         self._repeat("retirements", options.retired_count, self._sim.operators.retire)
         self._repeat("losses", options.lost_count, self._sim.operators.lose)
@@ -81,8 +83,26 @@ class Adversary:
                 to = rng.choice(self._sim.hosts).name
                 if rng.random() < self._options.unknown:
                     to = "nobody"
+            if self._options.on_topic and rng.random() < self._options.on_topic:
+                self._send_on_topic(rng, host, label)
+                continue
             padding = rng.randint(0, self._options.padding)
             host.submit(label, label.encode() + b" " + bytes(padding), to, self._sim.is_known(to))
+
+    def _send_on_topic(self, rng: Random, host: HostNode, label: str) -> None:
+        names = self._sim.rights.names
+        topic = "nothing" if rng.random() < 0.02 else rng.choice(names)
+        known = self._sim.rights.known(host.name, topic, "send")
+        retain = rng.random() < self._options.retain
+        cleared = retain and rng.random() < self._options.clear
+        body = b"" if cleared else label.encode() + b" " + bytes(rng.randint(0, self._options.padding))
+        host.publish(label, "retain" if retain else "send", topic, body, known)
+
+    def _change(self, rng: Random) -> None:
+        self._sent += 1
+        host = rng.choice(self._sim.hosts)
+        topic = rng.choice(self._sim.rights.all_topics())
+        host.publish(f"m{self._sent}", rng.choice(("sub", "sub", "unsub")), topic, b"", True)
 
     # ---- hosts ----
 

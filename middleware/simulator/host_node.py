@@ -18,17 +18,22 @@ from roamcast.middleware.mobile_host.effects import (
     Disconnect,
     Discontinuity,
     Ended,
+    Notice,
     Receipt,
     Report,
     Save,
     SendUp,
     StateLost,
+    SubscriptionEnded,
 )  # fmt: skip
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import AgentImage, Fact, NewIncarnation
+from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, Kind
 from roamcast.middleware.simulator.disk import Disk
 from roamcast.middleware.simulator.links import Connection, RadioNet, StationSide
 from roamcast.middleware.simulator.world import Trace, World
+
+STATES = {Kind.SUB: "subscribed", Kind.UNSUB: "unsubscribed", Kind.NOSUB: "refused"}
 
 
 class _Killed(Exception):
@@ -95,6 +100,11 @@ class HostNode:
         self._zero = 0
         self._timer_at: int | None = None
         self._labels: dict[int, str] = {}
+        self._former: dict[int, dict[int, str]] = {}
+        """Labels of earlier incarnations."""
+        self.peers: Mapping[str, HostNode] = {}
+        self.presence: dict[str, bool] = {}
+        """What the application was told last of other hosts."""
         self._held: list[tuple[int, str | None]] = []
         self._take_at = 0
         self._ack_timer = False
@@ -141,6 +151,7 @@ class HostNode:
     def wipe(self) -> None:
         """The application is installed anew: no state."""
         self.kill()
+        self._former[self.disk.state.incarnation & 0xFFFFFFFF] = self._labels
         self.disk.reset(AgentImage())
         self._labels = {}
         self._trace.tell("identity", self.name, "wiped")
@@ -208,18 +219,27 @@ class HostNode:
 
     def submit(self, label: str, body: bytes, to: str | None, known: bool | None) -> None:
         """Broadcast, or send mail; accepted once it is durable here."""
+        self._enter(label, lambda core: core.submit(body, to), to, known)
+
+    def publish(self, label: str, what: str, topic: str, body: bytes, known: bool | None) -> None:
+        """On a topic: 'send', 'retain'; 'sub', 'unsub', which are mail to oneself as far as the judge can see."""
+        to = self.name if what in ("sub", "unsub") else None
+        kind = {"send": Kind.TOPIC, "retain": Kind.RETAINED, "sub": Kind.SUB, "unsub": Kind.UNSUB}[what]
+        self._enter(label, lambda core: core.submit(body, topic, kind), to, known, topic, what)
+
+    def _enter(self, label: str, submit: Callable[[AgentCore], int], *told: Any) -> None:
         if self.core is None or self.frozen_until > self._world.now:
             return
         accepted: list[Callable[[], None]] = []
 
         def call(core: AgentCore) -> None:
             try:
-                number = core.submit(body, to)
+                number = submit(core)
             except LocalProtocolError as error:
                 self._trace.note("not taken", self.name, label, type(error).__name__)
                 return
             self._labels[number] = label
-            accepted.append(lambda: self._trace.tell("sent", self.name, label, to, known))
+            accepted.append(lambda: self._trace.tell("sent", self.name, label, *told))
 
         self.act(call, accepted, pump=False)
         self.act(None)
@@ -274,18 +294,37 @@ class HostNode:
             self._ack_timer = True
             self._world.after(max(habits.ack_delay, 1), self._ack_rest, self.life)
 
-    def _take(self, given: Delivered | Discontinuity | StateLost) -> str | None:
+    def _take(self, given: Delivered | Notice) -> str | None:
         """Tell the judge what the application was given; returns the label to acknowledge."""
         match given:
-            case Delivered():
-                label = given.body.partition(b" ")[0].decode()
-                self._trace.tell("given", self.name, label)
+            case Delivered(kind=kind) if kind in PRESENCE_KINDS:
+                self.presence[given.sender] = kind is Kind.ONLINE
+                self._trace.note("presence", self.name, given.sender, kind.name)
+            case Delivered(kind=kind) if kind in SUBSCRIPTION_KINDS:
+                label = self._labels[given.number]
+                self._trace.tell("changed", self.name, label, STATES[kind])
                 return label
+            case Delivered():
+                label = given.body.partition(b" ")[0].decode() or self.peers[given.sender].label_of(given)
+                stamp = (given.hlc, given.id[0])
+                if given.retained:
+                    self._trace.tell("value", self.name, label, stamp)
+                    return None
+                self._trace.tell("given", self.name, label, stamp)
+                return label
+            case SubscriptionEnded(topic=topic):
+                self._trace.tell("ended", self.name, topic)
             case Discontinuity():
                 self._trace.tell("gap", self.name)
             case StateLost():
                 self._trace.note("state lost", self.name)
         return None
+
+    def label_of(self, given: Delivered | Item) -> str:
+        """Of a message of this host without a body."""
+        if given.incarnation32 == self.disk.state.incarnation & 0xFFFFFFFF:
+            return self._labels[given.number]
+        return self._former.get(given.incarnation32, {}).get(given.number, "")
 
     def _acknowledge(self, core: AgentCore, count: int, done: list[Callable[[], None]]) -> None:
         token = self._held[count - 1][0]
@@ -350,13 +389,14 @@ class HostNode:
         if not self.disk.state.incarnation or not any(isinstance(fact, NewIncarnation) for fact in facts):
             return []
         receipts = [effect for effect in effects if isinstance(effect, Receipt)]
-        label = self._labels
+        label, before = self._labels, self.disk.state.incarnation & 0xFFFFFFFF
         unknown = [label[receipt.number] for receipt in receipts if receipt.state == "unknown"]
         carried = {receipt.became: label[receipt.number] for receipt in receipts if receipt.state == "renumbered"}
 
         def change() -> None:
             for label in unknown:
                 self._trace.tell("receipt", self.name, label, "unknown")
+            self._former[before] = self._labels
             self._labels = carried
             self._trace.tell("identity", self.name, "unknown here", *carried.values())
 

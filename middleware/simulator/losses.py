@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roamcast.middleware.rows import CONTROL_KINDS
+from roamcast.middleware.rows import STATION_KINDS, SUBSCRIPTION_KINDS, Row
 from roamcast.middleware.simulator.items import decode_item
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Losses:
             if cut is None:
                 continue
             for (origin, n), row in self._sim.stations[slot].disk.state.rows.items():
-                if origin == slot and n > cut and row.kind not in CONTROL_KINDS and _label(row.item) == label:
+                if origin == slot and n > cut and self._label(row) == label:
                     return True
         return False
 
@@ -46,7 +46,7 @@ class Losses:
             for slot in self._sim.slots
             if self._sim.stations[slot].serves()
             for row in self._sim.stations[slot].disk.state.rows.values()
-            if row.kind not in CONTROL_KINDS and _label(row.item) == label
+            if self._label(row) == label
         ]
 
     def may_have_gap(self, host: str) -> bool:
@@ -56,6 +56,10 @@ class Losses:
         held = [key[0] for state in lost for key in (*state.records, *state.held)]
         return not numbers.isdisjoint(held)
 
-
-def _label(item: bytes | None) -> str:
-    return decode_item(item).body.partition(b" ")[0].decode() if item else ""
+    def _label(self, row: Row) -> str:
+        if row.item is None or row.kind in STATION_KINDS:
+            return ""
+        item = decode_item(row.item)
+        if item.body and row.kind not in SUBSCRIPTION_KINDS:
+            return item.body.partition(b" ")[0].decode()
+        return self._sim.named[item.sender].label_of(item)

@@ -10,6 +10,8 @@ from roamcast.middleware.membership.view import View
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.state import AgentImage
 from roamcast.middleware.settings import MS, SECOND
+from roamcast.middleware.simulator.audiences.ending import shown, subscriptions_differ, values_differ
+from roamcast.middleware.simulator.audiences.rights import Rights
 from roamcast.middleware.simulator.checkers import Judge, Violation
 from roamcast.middleware.simulator.disk import Disk, apply_writes, copy_state, disk_faults
 from roamcast.middleware.simulator.faults import Adversary
@@ -86,6 +88,7 @@ class Simulation:
         """Stations that the configuration calls ended -> heir; 0: lost."""
         self.stations: dict[int, StationNode] = {}
         self.hosts: list[HostNode] = []
+        self.named: dict[str, HostNode] = {}
         self._seed = seed
         self._mutants = mutants
         self.calm = False
@@ -99,6 +102,9 @@ class Simulation:
         for slot in founders:
             self.stations[slot] = self._station(slot, founders, DurableState())
         self.operators = Operators(self, seed)
+        self.rights = Rights(self, seed, options)
+        self.judge.topics.rights = self.rights
+        self.rights.at_once()
         for station in self.stations.values():
             station.told = self.operators.effect
         self.publish()
@@ -126,6 +132,7 @@ class Simulation:
         node = self.stations[slot] = self._station(slot, (), DurableState(view=view))
         node.told, node.known = self.operators.effect, {host.number: host.name for host in self.hosts}
         node.faults = self._faults()
+        self.rights.tell(node)
         for ended, heir in self.ended.items():
             node.order("close_station", ended, heir)
         self.trace.note("joins", slot, sponsor)
@@ -166,6 +173,9 @@ class Simulation:
         def done() -> None:
             self.trace.tell("member", name)
             self.hosts.append(host)
+            self.named[name] = host
+            host.peers = self.named
+            self.rights.joined(name)
             for other in self.stations:
                 if other != slot:
                     self.world.after(rng.randint(0, import_delay), self.stations[other].learn, number, name)
@@ -255,6 +265,7 @@ class Simulation:
         if self.options.release:
             self.operators.release()
         self.operators.remind()
+        self.rights.at_once()
         self.trace.note("healed")
 
     def _away(self) -> None:
@@ -275,7 +286,9 @@ class Simulation:
             host.vanished = True
         guarded = bool(self.operators.lost) and not options.release
         self._wait(
-            "logs do not drain", AWAY_MAX, lambda: self.operators.unfinished() or (not guarded and undrained(self))
+            "logs do not drain",
+            AWAY_MAX,
+            lambda: self.operators.unfinished() or (not guarded and undrained(self)) or shown(self),
         )
         if options.restart_empty and not guarded:
             station = self.stations[rng.choice(self.slots)]
@@ -306,7 +319,8 @@ class Simulation:
                 return ["{} waits for {}".format(*missing)]
             self.operators.release()
             untold = self.judge.untold(names)
-            return ([untold] if untold else []) + undrained(self) + unsettled(self, living)
+            late = ([untold] if untold else []) + undrained(self) + unsettled(self, living)
+            return late or shown(self) or values_differ(self, names) or subscriptions_differ(self, names)
 
         try:
             self._wait("no rest", RETURN_MAX, waiting)
@@ -345,6 +359,7 @@ class Simulation:
             "kills": sum(host.kills for host in self.hosts),
             "cuts": self.radio.cuts,
             "events": self.world.events_run,
+            "values": self.judge.topics.values,
             **{name: self.wired.counts.get(name, 0) for name in ("State", "Spooled", "SpoolPart", "NoRec", "Expire")},
         }
 

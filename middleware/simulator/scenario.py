@@ -14,7 +14,9 @@ from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.settings import DAY, MS, SECOND, Settings
 from roamcast.middleware.simulator.links import LinkModel
 
-SCENARIOS = ("mixed", "few", "long", "group")
+SCENARIOS = ("mixed", "few", "long", "group", "topics")
+FLAVOURS = ("mixed", "mixed", "mixed", "few", "few", "group")
+"""What the scenario `topics` is beside having topics: drawn."""
 
 
 def stream(seed: int, name: str) -> Random:
@@ -102,6 +104,22 @@ class Options:
     """Stations that must have a message before it counts as stored."""
     skew: int
     """Clocks of the stations are up to this far off."""
+    topics: int
+    """0: no topics."""
+    on_topic: float
+    """Share of messages that are sent on a topic, and of these ..."""
+    retain: float
+    """... those that are retained."""
+    clear: float
+    """Share of the retained ones that clear the last value."""
+    changes_count: int
+    """Subscriptions, and ends of them."""
+    rights_count: int
+    """Rights that are given or taken."""
+    rights_spread: int
+    """Stations hear of new rights so late at most."""
+    presence: bool
+    presence_grace: int
 
     def link_model(self) -> LinkModel:
         """How the links behave in the fault phase."""
@@ -123,7 +141,7 @@ class Options:
             nack_rows_max=self.nack_rows_max,
             nack_bytes_max=40 * self.nack_rows_max + 60,
             heartbeat=SECOND, down_after=3 * SECOND,
-            spool_grace=self.spool_grace, spool_behind_rows=self.spool_behind_rows,
+            presence_grace=self.presence_grace, spool_grace=self.spool_grace, spool_behind_rows=self.spool_behind_rows,
             spool_behind_time=10 * self.spool_grace, spool_bytes_max=self.spool_bytes_max or 256 << 20,
             away_max=expires, ephemeral_away_max=min(expires, 60 * SECOND),
             collect_interval=self.collect_interval, collect_rows=self.collect_rows,
@@ -155,7 +173,8 @@ def draw(scenario: str, seed: int, overrides: Mapping[str, Any] | None = None) -
     """The options of a seed. Raises ValueError for an unknown scenario or option."""
     if scenario not in SCENARIOS:
         raise ValueError(f"no scenario {scenario!r}; there are {', '.join(SCENARIOS)}")
-    drawn = _draw(scenario, seed) | _draw_operators(scenario, seed)
+    flavour = stream(seed, "flavour").choice(FLAVOURS) if scenario == "topics" else scenario
+    drawn = _draw(flavour, seed) | _draw_operators(flavour, seed) | _draw_topics(scenario, seed)
     known = {field.name for field in fields(Options)}
     for name, value in (overrides or {}).items():
         if name not in known:
@@ -248,4 +267,22 @@ def _draw_operators(scenario: str, seed: int) -> dict[str, Any]:
         "lost_count": pick("lost", 0, 0, 1, 1, 2) if group else 0,
         "lost_alive": pick("lost_alive", True, False, False),
         "release": pick("release", True, False),
+    }
+
+
+def _draw_topics(scenario: str, seed: int) -> dict[str, Any]:
+    def pick(name: str, *choices: Any) -> Any:
+        return stream(seed, name).choice(choices)
+
+    topics = pick("topics", 1, 1, 2, 3) if scenario == "topics" else 0
+    return {
+        "topics": topics,
+        "on_topic": pick("on_topic", 0.4, 0.6, 0.9) if topics else 0.0,
+        "retain": pick("retain", 0.0, 0.3, 0.7),
+        "clear": pick("clear", 0.0, 0.0, 0.2),
+        "changes_count": stream(seed, "changes").randint(4, 40) if topics else 0,
+        "rights_count": pick("rights", 0, 0, 3, 8, 15) if topics else 0,
+        "rights_spread": pick("rights_spread", 0, 5 * MS, 50 * MS, 400 * MS),
+        "presence": bool(topics) and pick("presence", True, False),
+        "presence_grace": pick("presence_grace", 5 * MS, 50 * MS, 300 * MS),
     }

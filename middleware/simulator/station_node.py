@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -27,6 +27,7 @@ from roamcast.middleware.effects import (
 )
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.host_frames import Msg, UpFrame
+from roamcast.middleware.rows import SUBSCRIPTION_KINDS
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.simulator.disk import Disk
 from roamcast.middleware.simulator.items import brief, decode_item, encode_item
@@ -35,6 +36,7 @@ from roamcast.middleware.simulator.station_faults import Crash, DiskFull, Halted
 from roamcast.middleware.simulator.world import Trace, World
 from roamcast.middleware.station.core import StationCore
 from roamcast.middleware.station_frames import PeerFrame, SpoolPart
+from roamcast.middleware.topics import Topics
 from roamcast.middleware.writes import DurableState, PutStart
 
 WALL_ZERO = 1_800_000_000_000_000
@@ -92,6 +94,7 @@ class StationNode:
         self._enrolling: dict[int, tuple[str, Callable[[], None]]] = {}
         self._orders: list[tuple[str, tuple[Any, ...]]] = []
         """What the configuration says: told again after each start."""
+        self._topics: tuple[int, Topics] | None = None
 
     # ---- life ----
 
@@ -118,6 +121,8 @@ class StationNode:
             slot=self.slot, founders=self.founders, settings=self.settings, image=self.disk.load(),
             encode_item=encode_item, mutants=self._mutants,
         )  # fmt: skip
+        if self._topics is not None:
+            self.put("set_topics", self._topics[1])
         for number, name in self.known.items():
             self.put("learn_host", number, name)
         for number, (name, _) in self._enrolling.items():
@@ -262,6 +267,13 @@ class StationNode:
             self._build()
         self._after_tick()
 
+    def obey(self, version: int, topics: Topics) -> None:
+        """The configuration's topics are these, if nothing newer has come."""
+        if self._topics is None or version > self._topics[0]:
+            self._topics = version, topics
+            if self.up:
+                self.put("set_topics", topics)
+
     def _restart(self, life: int) -> None:
         if life == self.life and not self.up:
             self.start()
@@ -338,6 +350,7 @@ class StationNode:
                     for position, holder in entries
                 ]
                 frame = Msg(prev, last, tuple(items))
+                self._check_rights(channels, frame)
                 for channel in channels:
                     if channel not in self._full:
                         self._send_host(channel, frame)
@@ -369,6 +382,18 @@ class StationNode:
                 self._renewing = True
             case SlotGiven() | HandedOver():
                 self.told(self, effect)
+
+    def _check_rights(self, channels: Sequence[Channel], frame: Msg) -> None:
+        """From the moment a station knows of a right that is gone it hands nothing over (one-order.md O8)."""
+        named = {item.topic for _, item in frame.entries if item.topic and item.kind not in SUBSCRIPTION_KINDS}
+        if not named or self.core is None:
+            return
+        topics, numbers = self.core.ledger.topics, self.core.ledger.numbers
+        for channel in channels:
+            host = self._channels[channel].host
+            for name in named:
+                allowed = topics.may_receive(topics.number(name, numbers), host.number)
+                ensure(allowed, f"a message on {name} goes to {host.name}, which may not receive it")
 
     def _send_peer(self, slot: int, frame: PeerFrame) -> None:
         if isinstance(frame, SpoolPart):

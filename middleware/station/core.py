@@ -88,7 +88,7 @@ class StationCore:
         self.retention = Retention(self.ledger, self.downlink, self.asking, self.expiry)
         self.admission = Admission(self.ledger, self.sessions, self.asking, self.gate)
         self.sessions.ask_host, self.sessions.opened = self.admission.request, self.admission.opened
-        self.heir = Heir(self.ledger, self.sessions, self.asking, self.retention)
+        self.heir = Heir(self.ledger, self.sessions, self.asking, self.retention, self.presence)
         self.group = Group(self.ledger)
         self._delivery = Delivery(self.ledger, self.expiry, self.downlink, self.subscriptions)
         self.reservation = Reservation(self.ledger, dict(image.reserved))
@@ -308,6 +308,7 @@ class StationCore:
             self.heir.take_place(slot, heir)
         else:
             self.heir.forget(slot)
+            self.presence.lost(slot)
         self.admission.settle()
         self.sessions.call_again(slot)
 

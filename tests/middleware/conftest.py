@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 
 from roamcast.middleware import effects as fx
-from roamcast.middleware.host_frames import PROTOCOL_VERSION, Ack, Data, DownFrame, Hello, Msg, Uack, UpFrame, Welcome
+from roamcast.middleware.host_frames import (
+    PROTOCOL_VERSION,
+    Ack,
+    Data,
+    DownFrame,
+    Hello,
+    Msg,
+    TopicData,
+    Uack,
+    Unsubscribed,
+    UpFrame,
+    Welcome,
+)
 from roamcast.middleware.rows import Kind, MessageId
 from roamcast.middleware.settings import SECOND, Settings
 from roamcast.middleware.simulator.disk import copy_state
@@ -20,6 +32,7 @@ from roamcast.middleware.station_frames import PeerFrame
 from roamcast.middleware.writes import DurableState, RecordImage
 
 WALL = 1_800_000_000 * SECOND
+SIGNS = {Kind.SUB: b"+", Kind.UNSUB: b"-", Kind.NOSUB: b"!", Kind.ONLINE: b"on ", Kind.OFFLINE: b"off "}
 GAP = b"<gap>"  # stands in Host.got where the application was told that messages were missed
 
 Flight = tuple[int, int, PeerFrame]  # sender, receiver, frame
@@ -48,6 +61,7 @@ class Host:
         """On the present connection."""
         self.got: list[bytes] = []  # what the application was given, in order
         self.given: dict[MessageId, bool] = {}  # message -> acknowledged
+        self.ended: list[tuple[int, int, str]] = []  # subscriptions, as told
 
     @property
     def mh(self) -> tuple[int, int]:
@@ -97,6 +111,12 @@ class Host:
         self.outbox[self.own] = (to, body)
         return self.say(Data(self.le, self.own, self.in_hand, to, body))
 
+    def publish(self, kind: Kind, topic: str, body: bytes = b"") -> list[DownFrame]:
+        """The same on a topic; SUB, UNSUB."""
+        self.own += 1
+        self.outbox[self.own] = (None, body)
+        return self.say(TopicData(self.le, self.own, self.in_hand, kind, topic, body))
+
     def write(self, *bodies: bytes, to: str | None = None) -> None:
         """Messages that arrive everywhere; what comes back of them is acknowledged."""
         for body in bodies:
@@ -135,19 +155,32 @@ class Host:
                 self._stored(frame.lastseq)
                 if frame.gap:
                     self.got.append(GAP)
+                self._ended(frame.ended)
             case Msg(prev, last, entries):
                 assert prev == self.in_hand, f"{self.name} has {self.in_hand} in hand, the frame follows {prev}"
                 self.in_hand = last
+                behind_sub = False
                 for position, item in entries:
+                    if position == prev and behind_sub:
+                        self.got.append(b"=" + item.body)
+                        continue
                     assert prev < position <= last, f"entry at {position} in a frame of ({prev}, {last}]"
-                    prev = position
+                    prev, behind_sub = position, item.kind is Kind.SUB
                     ident = (item.slot, item.n)
                     assert not self.given.get(ident), f"{self.name} has acknowledged {ident} {item.body!r} before"
                     if ident not in self.given:
                         self.given[ident] = False
-                        self.got.append(item.body if item.kind is not Kind.REFUSED else b"refused")
+                        told = SIGNS[item.kind] + item.topic.encode() if item.kind in SIGNS else item.body
+                        self.got.append(told if item.kind is not Kind.REFUSED else b"refused")
+            case Unsubscribed():
+                self._ended(frame.ended)
             case Uack():
                 self._stored(frame.lastseq)
+
+    def _ended(self, ended: tuple[tuple[int, int, str], ...]) -> None:
+        news = [one for one in ended if one not in self.ended or not one[2]]
+        self.ended += news
+        self.got += [b"~" + topic.encode() for _, _, topic in news]
 
     def _stored(self, lastseq: int) -> None:
         self.outbox = {number: what for number, what in self.outbox.items() if number > lastseq}
@@ -238,7 +271,9 @@ class Net:
         """Bodies in the host's stored spools at a station."""
         disk = self.disks[slot]
         keys = [record.key for record in self.records(slot, host)]
-        return [decode_item(disk.items[k, n].item or b"").body for key in keys for _, k, n in disk.spools.get(key, [])]
+        return [
+            decode_item(disk.items[k, n].item or b"").body for key in keys for _, k, n, *_ in disk.spools.get(key, [])
+        ]
 
     # ---- ticks ----
 

@@ -14,6 +14,9 @@ from roamcast.middleware.writes import DropRows, DurableState, PlaceRow, PutRow
 
 MEMBERS = (1, 2, 4)
 HOSTS = (7, 8, 9)
+TOPICS = (7, 8)
+CHANGES = (Kind.SUB, Kind.UNSUB, Kind.NOSUB)
+ON_TOPICS = (Kind.TOPIC, Kind.ONLINE, *CHANGES)
 
 
 class Naive:
@@ -64,10 +67,12 @@ def concerns(row: Row, host: int) -> bool:
 
 
 def random_row(rng: Random, slot: int, n: int) -> Row:
-    kind = rng.choice((Kind.BROADCAST, Kind.BROADCAST, Kind.MAIL, Kind.MAIL, Kind.REFUSED, Kind.ENROL))
+    kind = rng.choice((Kind.BROADCAST, Kind.BROADCAST, Kind.MAIL, Kind.MAIL, Kind.REFUSED, Kind.ENROL, *ON_TOPICS))
     addressee = rng.choice(HOSTS) if kind in (Kind.MAIL, Kind.REFUSED) else 0
+    if kind in ON_TOPICS:
+        addressee = rng.choice(TOPICS)
     size = 0 if kind is Kind.ENROL else rng.randint(1, 9)
-    return Row(slot, n, (), 5, kind, 7, 1, n, (0, 0), addressee, bytes(size), size, None)
+    return Row(slot, n, (), 5, kind, rng.choice(HOSTS), 1, n, (0, 0), addressee, bytes(size), size, None)
 
 
 def step(rng: Random, table: MessageTable, naive: Naive, image: DurableState) -> None:
@@ -112,13 +117,17 @@ def compare(rng: Random, table: MessageTable, naive: Naive, drops_counted: bool)
     within = [row for row in log if after < (row.position or 0) <= upto]
     here = [row for row in within if naive.here(row)]
     assert table.broadcasts(after, upto) == [(row.position, row) for row in here if row.kind is Kind.BROADCAST]
-    behind = [row.addressee for row in log if naive.here(row) and (row.position or 0) > after and row.addressee]
-    assert table.addressees(after) == list(dict.fromkeys(behind))
+    for topic in TOPICS:
+        told = [row for row in here if row.kind in (Kind.TOPIC, Kind.ONLINE) and row.addressee == topic]
+        assert list(table.on_topic(topic, after, upto)) == [(row.position, row) for row in told]
+        assert table.is_spoken_on(topic) or not told
     counted = within if drops_counted else here
     assert table.bytes_between(after, upto) == sum(row.size for row in counted)
     for row in log:
         assert table.row_at(row.position or 0) is (row if naive.here(row) else None)
     for host in HOSTS:
+        own = [row.position for row in log if naive.here(row) and row.kind in CHANGES and row.host == host]
+        assert [position for position in table.changes(host) if table.row_at(position) is not None] == own
         assert table.owed_count(host, after, upto) == sum(concerns(row, host) for row in counted)
         base = [rng.randint(0, len(naive.of(slot))) for slot in range(max(MEMBERS) + 1)]
         assert list(table.owed(host, tuple(base), after)) == naive.owed(host, base, after)

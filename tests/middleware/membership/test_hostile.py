@@ -55,7 +55,7 @@ FRAMES = {
     "reserved nothing": Reserved(SLOT, NATURAL, True, SLOT),
     "request behind the end": SnapshotReq(PLACE, NATURAL),
     "request before the beginning": SnapshotReq(-PLACE, 0),
-    "snapshot": Snapshot(0, 0, (), (), True, ((SLOT, COUNTER, COUNTER),), PLACE, NATURAL, View((SLOT,))),
+    "snapshot": Snapshot(0, 0, 0, (), (), (), True, ((SLOT, COUNTER, COUNTER),), PLACE, NATURAL, View((SLOT,))),
     "claimed": Claimed(NOBODY, NATURAL),
     "noted": Noted(NOBODY, NATURAL),
     "group query": GroupQuery(NOBODY, 0),
@@ -102,7 +102,7 @@ def test_a_newcomer_believes_its_sponsor_alone_and_only_what_it_asked_for(make_n
     net = make_net(1, 2)
     net.lose = lambda source, target, frame: isinstance(frame, SnapshotReq)
     net.join(1, 3)
-    part = Snapshot(0, 0, (), (), False, (), 0, 0, View((1, 2, 3)))
+    part = Snapshot(0, 0, 0, (), (), (), False, (), 0, 0, View((1, 2, 3)))
     for source, frame in (
         (2, part),
         (1, replace(part, after=9)),
