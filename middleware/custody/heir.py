@@ -25,9 +25,10 @@ from roamcast.middleware.effects import HandedOver, Reject, SendPeer
 from roamcast.middleware.host_frames import Move
 from roamcast.middleware.rows import MH, SpoolItem
 from roamcast.middleware.settings import MIB, SECOND
+from roamcast.middleware.spool_writes import RecordKey
 from roamcast.middleware.station_frames import Adopt, Adopted, AdoptPart
 from roamcast.middleware.vectors import merged
-from roamcast.middleware.writes import DropHeld, PutHeld, PutRecord, RecordKey, Write
+from roamcast.middleware.writes import DropHeld, PutHeld, PutRecord, Write
 
 RETRY = SECOND
 PARTS_AT_ONCE = 8

@@ -22,19 +22,10 @@ from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
 from roamcast.middleware.rows import CONTROL_KINDS, MH, PRESENCE, STATION_KINDS, Item, Kind, Row, Vector
 from roamcast.middleware.settings import Settings
+from roamcast.middleware.spool_writes import RecordKey
 from roamcast.middleware.station_frames import CustodyFrame, GroupFrame
 from roamcast.middleware.topics import PRESENCE_PREFIX, Topics
-from roamcast.middleware.writes import (
-    DropRecord,
-    DurableState,
-    HostEntry,
-    PutClock,
-    PutRecord,
-    PutRow,
-    PutView,
-    RecordKey,
-    Write,
-)
+from roamcast.middleware.writes import DropRecord, DurableState, HostEntry, PutClock, PutRecord, PutRow, PutView, Write
 
 HLC_LIMIT = 1 << 61
 """Microseconds; a hybrid clock beyond it is no clock, and would overflow every store that followed it."""

@@ -29,6 +29,8 @@ class Presence:
         self.gate = gate
         self._heap: list[tuple[int, int, Record]] = []
         self._count = count()
+        self._lost: dict[int, int] = {}
+        """Lost station -> when to look whose presence nobody else tells."""
 
     def start(self) -> None:
         """After a start everybody is away."""
@@ -43,7 +45,7 @@ class Presence:
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next."""
-        return self._heap[0][0] if self._heap else None
+        return min([*self._lost.values(), *(due for due, _, _ in self._heap[:1])], default=None)
 
     def expire(self) -> None:
         """Hosts whose grace is over."""
@@ -55,6 +57,12 @@ class Presence:
             record = heapq.heappop(self._heap)[2]
             if ledger.get(record.mh, record.arr) is record:
                 self.look(record)
+        for slot in [slot for slot, due in self._lost.items() if due <= ledger.now]:
+            del self._lost[slot]
+            if self.gate.closed() is not None:
+                self._lost[slot] = ledger.now + RETRY
+            elif ledger.topics.presence:
+                self._say_of_lost(slot)
 
     def _watch(self, record: Record, due: int) -> None:
         heapq.heappush(self._heap, (due, next(self._count), record))
@@ -68,16 +76,17 @@ class Presence:
     def lost(self, slot: int) -> None:
         """Station `slot` is lost with what it knew: who was attached there, or on the way, is away as far as is known.
 
-        Of its own words the first of the living takes care, every other station of its words on hosts that it gave
-        away; a host that is attached somewhere has had a word about a later attempt, or will have.
+        Every living station says so, one after the other, unless another one has; and of the hosts that it gave away
+        itself. One that is attached somewhere has had a word about a later attempt, or will have.
         """
+        rank = self.ledger.view.living.index(self.ledger.own) if self.ledger.own in self.ledger.view.living else 0
+        self._lost[slot] = self.ledger.now + (1 + rank) * RETRY
+
+    def _say_of_lost(self, slot: int) -> None:
         ledger = self.ledger
-        if self.gate.closed() is not None or not ledger.topics.presence:
-            return
-        mine = {ledger.own} | ({slot} if ledger.own == min(ledger.view.living) else set())
         for topic in ledger.last.topics():
             value, host = ledger.last.get(topic), topic & ~PRESENCE
-            if value is None or topic < PRESENCE or value.slot not in mine or value.order[2]:
+            if value is None or topic < PRESENCE or value.slot not in (slot, ledger.own) or value.order[2]:
                 continue
             known = ledger.hosts.get(host)
             if host in ledger.names and known is not None and not ledger.of_host(host):

@@ -18,8 +18,9 @@ from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.stream import advance, first_owed, owed
 from roamcast.middleware.fifo_broadcast.core import GUARD
 from roamcast.middleware.rows import MH, STATION_KINDS, Row, Vector
+from roamcast.middleware.spool_writes import RecordKey
 from roamcast.middleware.vectors import entry, merged, minimum, raised
-from roamcast.middleware.writes import DropRows, HostEntry, PutHost, PutRecord, RecordKey, Write
+from roamcast.middleware.writes import DropRows, HostEntry, PutHost, PutRecord, Write
 
 PAIR_TIMES = 12
 """A tomb of a pair is kept for so many times away_max."""

@@ -14,6 +14,7 @@ from roamcast.middleware.host_frames import (
     Ack,
     Data,
     Fates,
+    Heard,
     Leave,
     Msg,
     Ping,
@@ -142,6 +143,7 @@ class Session:
             case Unsubscribed(e, ended):
                 if e == self._epoch:
                     self.inbox.end(ended, welcome=False)
+                    self._journal.send(Heard(e))
         return None
 
     def take_frame(self, frame: Msg) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -27,9 +26,10 @@ from roamcast.middleware.mobile_host.effects import (
     SubscriptionEnded,
 )  # fmt: skip
 from roamcast.middleware.mobile_host.settings import AgentSettings
-from roamcast.middleware.mobile_host.state import AgentImage, Fact, NewIncarnation
+from roamcast.middleware.mobile_host.state import AgentImage, NewIncarnation
 from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, Kind
 from roamcast.middleware.simulator.disk import Disk
+from roamcast.middleware.simulator.habits import Habits
 from roamcast.middleware.simulator.links import Connection, RadioNet, StationSide
 from roamcast.middleware.simulator.world import Trace, World
 
@@ -38,34 +38,6 @@ STATES = {Kind.SUB: "subscribed", Kind.UNSUB: "unsubscribed", Kind.NOSUB: "refus
 
 class _Killed(Exception):
     """The process dies here."""
-
-
-@dataclass(slots=True)
-class Habits:
-    """How the application takes and acknowledges."""
-
-    take_max: int = 1_000
-    """Taken at one go ..."""
-    take_gap: int = 0
-    """... then it works for this long, microseconds."""
-    lag: int = 0
-    """So many messages are kept unacknowledged ..."""
-    ack_delay: int = 0
-    """... for at most this long."""
-    kill_per_effect: float = 0.0
-
-
-def apply_facts(image: AgentImage, facts: tuple[Fact, ...]) -> None:
-    """The reference meaning of a Save."""
-    for fact in facts:
-        image.apply(fact)
-
-
-def copy_image(image: AgentImage) -> AgentImage:
-    """A copy, made of the facts that a compacted state file would hold."""
-    copy = AgentImage()
-    apply_facts(copy, image.snapshot())
-    return copy
 
 
 class HostNode:
@@ -105,7 +77,8 @@ class HostNode:
         self.peers: Mapping[str, HostNode] = {}
         self.presence: dict[str, bool] = {}
         """What the application was told last of other hosts."""
-        self._held: list[tuple[int, str | None]] = []
+        self._held: list[tuple[int, str | None, int]] = []
+        """(token, label, session)."""
         self._take_at = 0
         self._ack_timer = False
 
@@ -282,7 +255,8 @@ class HostNode:
             given = core.take()
             if given is None or isinstance(given, Ended):
                 break
-            self._held.append((given.token, self._take(given)))
+            le = given.place[0] if isinstance(given, Delivered) else 0
+            self._held.append((given.token, self._take(given), le))
         else:
             if habits.take_gap:
                 self._take_at = self._world.now + habits.take_gap
@@ -328,7 +302,13 @@ class HostNode:
 
     def _acknowledge(self, core: AgentCore, count: int, done: list[Callable[[], None]]) -> None:
         token = self._held[count - 1][0]
-        labels = [label for _, label in self._held[:count] if label is not None]
+        inbox, open_ = core.session.inbox, core.session.is_open and not core.session.inbox.frozen
+        done.extend(
+            partial(self._trace.tell, "settled", self.name, label)
+            for _, label, le in self._held[:count]
+            if label is not None and open_ and le == inbox.le
+        )
+        labels = [label for _, label, _ in self._held[:count] if label is not None]
         del self._held[:count]
         core.ack(token)
         done.extend(partial(self._trace.tell, "acked", self.name, label) for label in labels)

@@ -15,7 +15,8 @@ from roamcast.middleware.simulator.audiences.rights import Rights
 from roamcast.middleware.simulator.checkers import Judge, Violation
 from roamcast.middleware.simulator.disk import Disk, apply_writes, copy_state, disk_faults
 from roamcast.middleware.simulator.faults import Adversary
-from roamcast.middleware.simulator.host_node import Habits, HostNode, apply_facts, copy_image
+from roamcast.middleware.simulator.habits import Habits, apply_facts, copy_image
+from roamcast.middleware.simulator.host_node import HostNode
 from roamcast.middleware.simulator.links import RadioNet, WiredNet
 from roamcast.middleware.simulator.losses import Losses
 from roamcast.middleware.simulator.operators import Operators

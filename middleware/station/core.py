@@ -97,7 +97,6 @@ class StationCore:
         self.newcomer = Newcomer(self.ledger, image.last_position, len(image.rows)) if joining else None
         self._closed_by_driver: str | None = None
         self._started = False
-        self._silence_at = 0
 
     # ---- a tick ----
 
@@ -362,23 +361,12 @@ class StationCore:
         if due is not None and due <= ledger.now and (not ledger.view.handing or "r_runs_on" in ledger.mutants):
             self.retention.collect()
             self._check_uplinks()
-        self._silent_channels()
+        self.uplink.hang_up_silent()
         for channel, (host, hello, wait_at) in list(self.sessions.held.items()):
             if wait_at <= ledger.now:
                 self.sessions.held[channel] = (host, hello, ledger.now + ledger.settings.wait_interval)
                 self.gate.say(channel)
         self._delivery.run(ledger.own)
-
-    def _silent_channels(self) -> None:
-        """Hang up channels that have been silent for twice their ping interval and the slack."""
-        ledger = self.ledger
-        if ledger.now < self._silence_at:
-            return
-        self._silence_at = ledger.now + ledger.settings.silence_slack // 2
-        for channel, record in list(ledger.channels.items()):
-            if ledger.now - record.heard > 2 * record.ping_us + ledger.settings.silence_slack:
-                self.sessions.channel_lost(channel)
-                ledger.hang_up(channel, "silent")
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next; None: nothing to wait for."""
@@ -391,7 +379,7 @@ class StationCore:
             self.admission.next_deadline(),
             *([] if ledger.view.handing else self._custody_deadlines()),
             ledger.fifo.next_deadline(ledger.now),
-            self._silence_at if ledger.channels else None,
+            self.uplink.silence_at if ledger.channels else None,
             min((wait_at for _, _, wait_at in self.sessions.held.values()), default=None),
         ]
         return min((due for due in candidates if due is not None), default=None)

@@ -13,17 +13,9 @@ from roamcast.middleware.membership.invitations import DropInvitation, Invitatio
 from roamcast.middleware.membership.view import Ending, View
 from roamcast.middleware.rows import SpoolItem
 from roamcast.middleware.settings import Settings
+from roamcast.middleware.spool_writes import DropSpoolItems, SpoolAdd
 from roamcast.middleware.station.core import StationCore
-from roamcast.middleware.writes import (
-    DropHeld,
-    DropSpoolItems,
-    PutHeld,
-    PutRecord,
-    PutReservation,
-    PutView,
-    RecordImage,
-    SpoolAdd,
-)
+from roamcast.middleware.writes import DropHeld, PutHeld, PutRecord, PutReservation, PutView, RecordImage
 from roamcast.mss_station.errors import StoreDamaged
 from roamcast.mss_station.store import STORE_NAME, StationIdentity, Store
 from roamcast.transport.serving_codec import encode_item

@@ -13,17 +13,8 @@ import pytest
 from roamcast.middleware.errors import InvariantError
 from roamcast.middleware.lan_update.records import HISTORY_MAX, LanImage
 from roamcast.middleware.rows import SpoolItem
-from roamcast.middleware.writes import (
-    DropRows,
-    DurableState,
-    PlaceRow,
-    PutItems,
-    PutLastSeq,
-    PutRow,
-    PutStart,
-    SpoolAdd,
-    Write,
-)
+from roamcast.middleware.spool_writes import PutItems, SpoolAdd
+from roamcast.middleware.writes import DropRows, DurableState, PlaceRow, PutLastSeq, PutRow, PutStart, Write
 from roamcast.mss_station.store import StationIdentity, Store, read_found, read_history, read_lan
 
 WORKLOAD = runpy.run_path(str(Path(__file__).with_name("workload.py")))

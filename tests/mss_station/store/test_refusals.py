@@ -16,16 +16,8 @@ from pathlib import Path
 import pytest
 
 from roamcast.middleware.rows import Row, SpoolItem
-from roamcast.middleware.writes import (
-    DropLast,
-    DropRows,
-    DurableState,
-    LastValue,
-    PutLast,
-    PutRow,
-    PutStart,
-    SpoolAdd,
-)
+from roamcast.middleware.spool_writes import SpoolAdd
+from roamcast.middleware.writes import DropLast, DropRows, DurableState, LastValue, PutLast, PutRow, PutStart
 from roamcast.mss_station.errors import (
     StoreDamaged,
     StoreError,

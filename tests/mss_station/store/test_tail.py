@@ -10,7 +10,8 @@ import pytest
 
 from roamcast.middleware.errors import InvariantError
 from roamcast.middleware.rows import Row, SpoolItem
-from roamcast.middleware.writes import DropLast, LastValue, PlaceRow, PutLast, PutRow, SpoolAdd
+from roamcast.middleware.spool_writes import SpoolAdd
+from roamcast.middleware.writes import DropLast, LastValue, PlaceRow, PutLast, PutRow
 from roamcast.mss_station.store import STORE_NAME, DropTail, PutTail, StationIdentity, Store
 
 

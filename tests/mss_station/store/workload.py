@@ -20,13 +20,22 @@ from roamcast.middleware.lan_update.records import (
 from roamcast.middleware.membership.invitations import DropInvitation, Invitation, Newcomer, PutInvitation
 from roamcast.middleware.membership.view import Ending, View
 from roamcast.middleware.rows import Kind, MessageId, Row, SpoolItem, Vector
+from roamcast.middleware.spool_writes import (
+    DropSpoolItems,
+    PutItems,
+    RecordKey,
+    SpoolAdd,
+    SpoolDrop,
+    SpoolMove,
+    SpoolRenumber,
+    SpoolTrim,
+)
 from roamcast.middleware.writes import (
     DropHeld,
     DropLast,
     DropRecord,
     DropRows,
     DropSnapshot,
-    DropSpoolItems,
     DurableState,
     HostEntry,
     LastValue,
@@ -34,7 +43,6 @@ from roamcast.middleware.writes import (
     PutClock,
     PutHeld,
     PutHost,
-    PutItems,
     PutLast,
     PutLastSeq,
     PutRecord,
@@ -44,12 +52,6 @@ from roamcast.middleware.writes import (
     PutStreams,
     PutView,
     RecordImage,
-    RecordKey,
-    SpoolAdd,
-    SpoolDrop,
-    SpoolMove,
-    SpoolRenumber,
-    SpoolTrim,
     Stream,
     Write,
 )

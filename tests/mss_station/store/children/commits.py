@@ -25,14 +25,13 @@ from roamcast.middleware.lan_update.records import (
 from roamcast.middleware.membership.invitations import DropInvitation, Invitation, Newcomer, PutInvitation
 from roamcast.middleware.membership.view import Ending, View
 from roamcast.middleware.rows import Kind, Row, SpoolItem
+from roamcast.middleware.spool_writes import DropSpoolItems, PutItems, SpoolAdd, SpoolDrop
 from roamcast.middleware.writes import (
     DropHeld,
     DropLast,
     DropRows,
-    DropSpoolItems,
     LastValue,
     PutHeld,
-    PutItems,
     PutLast,
     PutLastSeq,
     PutRecord,
@@ -40,8 +39,6 @@ from roamcast.middleware.writes import (
     PutRow,
     PutView,
     RecordImage,
-    SpoolAdd,
-    SpoolDrop,
     Write,
 )
 from roamcast.mss_station.lock import DirectoryLock

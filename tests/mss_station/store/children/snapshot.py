@@ -12,17 +12,8 @@ from pathlib import Path
 
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.rows import Kind, Row, SpoolItem
-from roamcast.middleware.writes import (
-    DropSnapshot,
-    HostEntry,
-    LastValue,
-    PutHost,
-    PutItems,
-    PutLast,
-    PutRow,
-    PutStreams,
-    PutView,
-)
+from roamcast.middleware.spool_writes import PutItems
+from roamcast.middleware.writes import DropSnapshot, HostEntry, LastValue, PutHost, PutLast, PutRow, PutStreams, PutView
 from roamcast.mss_station.store import StationIdentity, Store
 
 
