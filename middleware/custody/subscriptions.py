@@ -84,10 +84,10 @@ class Subscriptions:
     # ---- rights ----
 
     def configure(self, topics: Topics) -> None:
-        """These are the topics and rights from now on."""
+        """These are the topics and rights from now on. A topic that is not known yet keeps the value that it has."""
         ledger = self.ledger
-        ledger.topics, ledger.configured = topics, True
-        gone = [topic for topic in ledger.last.topics() if not topics.exists(topic)]
+        before, ledger.topics, ledger.configured = ledger.topics, topics, True
+        gone = [topic for topic in ledger.last.topics() if before.exists(topic) and not topics.exists(topic)]
         if writes := ledger.last.remove(gone):
             ledger.persist(*writes)
         for record in ledger.all_records():
