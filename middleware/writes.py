@@ -112,6 +112,15 @@ class PutRow:
 
 
 @dataclass(slots=True, frozen=True)
+class PutBody:
+    """The item of the lean row (slot, n), which is a whole row from here."""
+
+    slot: int
+    n: int
+    item: bytes
+
+
+@dataclass(slots=True, frozen=True)
 class PlaceRow:
     """The stored row (slot, n) took `position`. Raises delivered, last position and hlc."""
 
@@ -289,6 +298,7 @@ class DropSnapshot:
 
 Write = (
     PutRow
+    | PutBody
     | PlaceRow
     | DropRows
     | PutRecord
@@ -368,6 +378,8 @@ class DurableState:
                 self.hlc = max(self.hlc, row.hlc)
                 if position is not None:
                     self._place(row.slot, row.n, position)
+            case PutBody(slot, n, item):
+                self.rows[slot, n] = replace(self.rows[slot, n], item=item, lean=False)
             case PlaceRow(slot, n, position, hlc):
                 self.rows[slot, n].position = position
                 self.hlc = max(self.hlc, hlc)

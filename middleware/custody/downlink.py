@@ -16,6 +16,7 @@ from bisect import bisect_right
 from itertools import chain
 from operator import itemgetter
 
+from roamcast.middleware.custody.bodies import Bodies
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.stream import is_sub, owed, owed_count
@@ -31,8 +32,9 @@ Entries = list[tuple[int, Entry]]
 class Downlink:
     """Which channel stands where, and the frames of a tick."""
 
-    def __init__(self, ledger: Ledger, subscriptions: Subscriptions) -> None:
+    def __init__(self, ledger: Ledger, subscriptions: Subscriptions, bodies: Bodies) -> None:
         self.ledger = ledger
+        self._bodies = bodies
         self._subscriptions = subscriptions
         self.position = ledger.table.last_position
         """F: where the front stands."""
@@ -46,7 +48,8 @@ class Downlink:
         self._blocked: dict[Channel, Record] = {}
         """Window or queue full: served again on the host's next sign of life."""
         self._stalled: dict[Channel, Record] = {}
-        """Before a SUB whose last value is still to come here: served again when the log has grown."""
+        """Before a mail whose body is still to come here, or a SUB whose last value is: served again when the body has
+        come, or the log has grown."""
         self._due: dict[Channel, Record] = {}
         """To be served at the end of this tick."""
         self._by_host: dict[int, list[Record]] = {}
@@ -110,6 +113,11 @@ class Downlink:
         if record.channel is not None and record.channel in self._blocked:
             self.serve(record.channel)
 
+    def body_came(self, record: Record) -> None:
+        """A body that a host waited for is here, or given up."""
+        if record.channel is not None and record.channel in self._stalled:
+            self.serve(record.channel)
+
     def sent_to(self, record: Record) -> int:
         """Position of the last frame sent to the host in its session."""
         return self.position if record.channel in self._front else record.sent
@@ -122,7 +130,7 @@ class Downlink:
         match row.kind:
             case Kind.MAIL | Kind.REFUSED:
                 for record in self._by_host.get(row.addressee, ()):
-                    self._note(record.channel, position)
+                    self._note(record.channel, None if row.lean else position)
             case Kind.SUB | Kind.UNSUB | Kind.NOSUB:
                 for record in self._by_host.get(row.host, ()):
                     self._note(record.channel, None)
@@ -253,7 +261,8 @@ class Downlink:
 
     def _next_entries(self, record: Record) -> tuple[Entries, bool, bool]:
         """Owed entries behind what was sent, as many as the window takes; whether these are all up to the end of the
-        log; and whether a SUB stops them: what the host has had elsewhere must be here, to tell its last value.
+        log; and whether something stops them: a body that is not here, or a SUB: what the host has had elsewhere must
+        be here, to tell its last value.
 
         A full window never reaches the end: the host is served again on its next acknowledgement.
         """
@@ -274,6 +283,11 @@ class Downlink:
             if len(entries) >= room or (size + holder.size > room_bytes and not first):
                 return entries, False, False
             if not covered and is_sub(holder):
+                return entries, False, True
+            if holder.lean:
+                if "hole" in self.ledger.mutants:
+                    continue
+                self._bodies.first(record, after)
                 return entries, False, True
             entries.append((position, holder))
             size += holder.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roamcast.middleware.rows import CONTROL_KINDS
+from roamcast.middleware.rows import CONTROL_KINDS, MessageId
 from roamcast.middleware.simulator.items import decode_item
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ class Losses:
 
     def __init__(self, simulation: Simulation) -> None:
         self._sim = simulation
+        self.bodies: set[str] = set()
+        """Labels of mail whose header is everywhere, and whose body is gone: their senders are not told."""
 
     @property
     def copied(self) -> bool:
@@ -29,7 +31,9 @@ class Losses:
         return next(cuts, None)
 
     def gone(self, label: str) -> bool:
-        """Whether the message was only at a lost station."""
+        """Whether the message, or its body, was only at a lost station."""
+        if label in self.bodies:
+            return True
         for slot in self._sim.operators.lost:
             cut = self._cut(slot)
             if cut is None:
@@ -38,6 +42,19 @@ class Losses:
                 if origin == slot and n > cut and row.kind not in CONTROL_KINDS and _label(row.item) == label:
                     return True
         return False
+
+    def give_up(self, message: MessageId) -> str | None:
+        """A station calls the body of a mail lost. Returns what speaks against that."""
+        if message[0] not in self._sim.operators.lost:
+            return f"station {message[0]}, its origin, is not lost"
+        for slot in self._sim.slots:
+            state = self._sim.stations[slot].disk.state
+            row = state.rows.get(message)
+            if (row is not None and not row.lean) or message in state.items:
+                return f"station {slot} has it"
+        rows = (node.disk.state.rows.get(message) for node in self._sim.stations.values())
+        self.bodies |= {_label(row.item) for row in rows if row is not None and not row.lean}
+        return None
 
     def holders(self, label: str) -> list[int]:
         """Living stations that have the message."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.state import AgentImage
+from roamcast.middleware.rows import MessageId
 from roamcast.middleware.settings import MS, SECOND
 from roamcast.middleware.simulator.audiences.ending import shown, values_differ
 from roamcast.middleware.simulator.audiences.rights import Rights
@@ -26,6 +27,8 @@ from roamcast.middleware.simulator.station_node import StationNode
 from roamcast.middleware.simulator.world import Trace, World
 from roamcast.middleware.writes import DurableState
 
+COUNTED = ("State", "Spooled", "SpoolPart", "NoRec", "Expire", "Pull", "Body", "Keep")
+"""Frames between stations that a run counts."""
 EVENTS_MAX = 1_500_000
 """More events than this in one run are a storm."""
 SETUP_MAX = 20 * SECOND
@@ -117,10 +120,19 @@ class Simulation:
         faults = disk_faults(sorted(self._mutants), "station")
         disk = Disk(state, apply_writes, copy_state, stream(self._seed, f"disk {slot}"), faults)
         options = self.options
-        return StationNode(
+        node = StationNode(
             self.world, self.trace, self.radio, self.wired, slot, founders, options.settings(), disk,
             StationFaults(), rng, rng.randint(-options.skew, options.skew), self._mutants,
         )  # fmt: skip
+        node.gave_up = self._gave_up
+        node.blind = options.lean_blind and options.lean_bytes > 0 and options.copies == 1
+        return node
+
+    def _gave_up(self, message: MessageId) -> None:
+        losses = self.judge.losses
+        wrong = "no station is lost" if losses is None else losses.give_up(message)
+        if wrong is not None:
+            raise Violation("body given up", [f"the body of {message} is called lost", wrong])
 
     def add_station(self, slot: int, sponsor: int) -> None:
         """A newcomer whose JOIN was answered starts for the first time."""
@@ -356,7 +368,8 @@ class Simulation:
             "cuts": self.radio.cuts,
             "events": self.world.events_run,
             "values": self.judge.topics.values,
-            **{name: self.wired.counts.get(name, 0) for name in ("State", "Spooled", "SpoolPart", "NoRec", "Expire")},
+            **{name: self.wired.counts.get(name, 0) for name in COUNTED},
+            "given up": 0 if self.judge.losses is None else len(self.judge.losses.bodies),
         }
 
 

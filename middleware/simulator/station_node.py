@@ -27,7 +27,7 @@ from roamcast.middleware.effects import (
 )
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.host_frames import Msg, UpFrame
-from roamcast.middleware.rows import SUBSCRIPTION_KINDS
+from roamcast.middleware.rows import SUBSCRIPTION_KINDS, Kind, MessageId
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.simulator.disk import Disk
 from roamcast.middleware.simulator.items import brief, decode_item, encode_item
@@ -62,6 +62,8 @@ class StationNode:
         self.ended = False
         """It never starts again."""
         self.told: Callable[[StationNode, GroupEffect], None] = _nobody
+        self.gave_up: Callable[[MessageId], None]
+        """It calls the body of a mail lost; set by the simulation."""
         self.crashes = 0
         self.disk = disk
         self.faults = faults
@@ -95,6 +97,8 @@ class StationNode:
         self._orders: list[tuple[str, tuple[Any, ...]]] = []
         """What the configuration says: told again after each start."""
         self._topics: tuple[int, Topics] | None = None
+        self.blind = False
+        """It expects no addressee anywhere: whoever needs a body must ask for it."""
 
     # ---- life ----
 
@@ -121,6 +125,8 @@ class StationNode:
             slot=self.slot, founders=self.founders, settings=self.settings, image=self.disk.load(),
             encode_item=encode_item, mutants=self._mutants,
         )  # fmt: skip
+        if self.blind:
+            self.core.ledger.fifo.body_to = lambda row: frozenset() if row.kind is Kind.MAIL else None
         for number, name in self.known.items():
             self.put("learn_host", number, name)
         for number, (name, _) in self._enrolling.items():
@@ -371,6 +377,9 @@ class StationNode:
             case Reject(_, code, text):
                 self.rejects[code] = self.rejects.get(code, 0) + 1
                 self._trace.note("reject", self.slot, code, text)
+            case Notice(_, "body-lost", fields):
+                self._trace.note("body lost", self.slot, *fields["message"])
+                self.gave_up(fields["message"])
             case Notice(level, event):
                 self._trace.note("notice", self.slot, level, event)
             case Halt(text):
@@ -418,6 +427,6 @@ class StationNode:
         """The item of a message that the core no longer holds in memory."""
         self.disk.sync()
         row = self.disk.state.rows.get((slot, n))
-        item = row.item if row is not None else self.disk.state.items[slot, n].item
+        item = row.item if row is not None and not row.lean else self.disk.state.items[slot, n].item
         ensure(item is not None, "the store holds no item")
         return item or b""
