@@ -113,10 +113,9 @@ class PutRow:
 
 @dataclass(slots=True, frozen=True)
 class PutBody:
-    """The item of the lean row (slot, n), which is a whole row from here."""
+    """The item of a lean row has come: it is a whole row from here."""
 
-    slot: int
-    n: int
+    row: Row
     item: bytes
 
 
@@ -378,8 +377,8 @@ class DurableState:
                 self.hlc = max(self.hlc, row.hlc)
                 if position is not None:
                     self._place(row.slot, row.n, position)
-            case PutBody(slot, n, item):
-                self.rows[slot, n] = replace(self.rows[slot, n], item=item, lean=False)
+            case PutBody(row, item):
+                self.rows[row.id] = replace(self.rows[row.id], item=item, lean=False)
             case PlaceRow(slot, n, position, hlc):
                 self.rows[slot, n].position = position
                 self.hlc = max(self.hlc, hlc)

@@ -247,7 +247,7 @@ class Bodies:
                 continue
             del self._wanted[wanted.row.id]
             ledger.table.fill(wanted.row, one.item)
-            writes.append(PutBody(frame.origin, one.n, one.item))
+            writes.append(PutBody(wanted.row, one.item))
             waiting += [record for record in wanted.records if record not in waiting]
         if writes:
             ledger.persist(*writes)
