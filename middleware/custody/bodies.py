@@ -228,7 +228,7 @@ class Bodies:
                 bodies.append(SpoolItem(row.slot, n, row.item, row.size))
                 size += row.size
                 if frame.origin == ledger.own:
-                    ledger.whereabouts.note(row.addressee, station, ledger.hlc)
+                    ledger.whereabouts.found(row.addressee, station, ledger.hlc)
             elif ended and n <= rows.stored:
                 lacking.append(n)
         if bodies or lacking:

@@ -48,8 +48,9 @@ class Downlink:
         self._blocked: dict[Channel, Record] = {}
         """Window or queue full: served again on the host's next sign of life."""
         self._stalled: dict[Channel, Record] = {}
-        """Before a mail whose body is still to come here, or a SUB whose last value is: served again when the body has
-        come, or the log has grown."""
+        """Before a SUB whose last value is still to come here: served again when the log has grown."""
+        self._awaiting: dict[Channel, Record] = {}
+        """Before a mail whose body is still to come here: served again when it has."""
         self._due: dict[Channel, Record] = {}
         """To be served at the end of this tick."""
         self._by_host: dict[int, list[Record]] = {}
@@ -84,7 +85,7 @@ class Downlink:
         if record is not None:
             record.sent = self.position
             return record
-        for place in (self._beside, self._apart, self._blocked, self._stalled, self._due):
+        for place in (self._beside, self._apart, self._blocked, self._stalled, self._awaiting, self._due):
             if channel in place:
                 return place.pop(channel)
         return None
@@ -115,7 +116,7 @@ class Downlink:
 
     def body_came(self, record: Record) -> None:
         """A body that a host waited for is here, or given up."""
-        if record.channel is not None and record.channel in self._stalled:
+        if record.channel is not None and record.channel in self._awaiting:
             self.serve(record.channel)
 
     def sent_to(self, record: Record) -> int:
@@ -178,7 +179,7 @@ class Downlink:
             elif channel in self._beside:
                 prev = self._beside[channel].sent
             else:
-                if channel in self._apart:
+                if channel in self._apart or channel in self._awaiting:
                     self.serve(channel)
                 continue
             if positions is None:
@@ -248,8 +249,8 @@ class Downlink:
         elif reached and record.sent < self.position:
             self.ledger.out.append(Deliver((channel,), record.sent, self.position, ()))
             record.sent = self.position
-        if stalled:
-            self._stalled[channel] = record
+        if stalled is not None:
+            stalled[channel] = record
         elif not reached:
             self._blocked[channel] = record
         elif not covers(self.ledger.table.vector("delivered"), record.base):
@@ -259,17 +260,17 @@ class Downlink:
         else:
             self._beside[channel] = record
 
-    def _next_entries(self, record: Record) -> tuple[Entries, bool, bool]:
+    def _next_entries(self, record: Record) -> tuple[Entries, bool, dict[Channel, Record] | None]:
         """Owed entries behind what was sent, as many as the window takes; whether these are all up to the end of the
-        log; and whether something stops them: a body that is not here, or a SUB: what the host has had elsewhere must
-        be here, to tell its last value.
+        log; and where the host has to wait, if something stops them: a body that is not here, or a SUB: what the host
+        has had elsewhere must be here, to tell its last value.
 
         A full window never reaches the end: the host is served again on its next acknowledgement.
         """
         settings = self.ledger.settings
         room, room_bytes = self._room(record)
         if room <= 0:
-            return [], False, False
+            return [], False, None
         covered = covers(self.ledger.table.vector("delivered"), record.base) or "sub_at_once" in self.ledger.mutants
         idle = room == settings.window_entries
         entries: Entries = []
@@ -281,21 +282,21 @@ class Downlink:
         for position, holder in chain(spooled, owed(self.ledger, record, after)):
             first = idle and not entries
             if len(entries) >= room or (size + holder.size > room_bytes and not first):
-                return entries, False, False
+                return entries, False, None
             if not covered and is_sub(holder):
-                return entries, False, True
+                return entries, False, self._stalled
             if holder.lean:
                 if "hole" in self.ledger.mutants:
                     continue
                 self._bodies.first(record, after)
-                return entries, False, True
+                return entries, False, self._awaiting
             entries.append((position, holder))
             size += holder.size
             value = self._value_with(record, position, holder, bool(spooled) and position <= spool_end)
             if value is not None:
                 entries.append((position, value))
                 size += value.size
-        return entries, True, False
+        return entries, True, None
 
     def _value_with(self, record: Record, position: int, holder: Row | SpoolItem, spooled: bool) -> Entry | None:
         """The last value that goes with a SUB: what the host is not given anyway, in its stream behind that."""

@@ -44,6 +44,10 @@ class Whereabouts:
         if self._at.get(host, (0, 0))[0] <= hlc:
             self._at[host] = (hlc, slot)
 
+    def found(self, host: int, slot: int, hlc: int) -> None:
+        """The host is at that station now, whatever clocks say."""
+        self._at[host] = (max(hlc, self._at.get(host, (0, 0))[0]), slot)
+
     def targets(self, row: Row, settings: Settings, view: View) -> frozenset[int] | None:
         """Peers that get the body of an own row with the row; None: all do."""
         if row.kind is not Kind.MAIL or row.size < settings.lean_bytes or settings.copies > 1:
