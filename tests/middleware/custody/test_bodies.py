@@ -1,4 +1,4 @@
-"""Bodies of mail that went elsewhere (one-order.md 3.7): pulled by whoever owes them, waited for by that stream alone."""
+"""Bodies of mail that went elsewhere (one-order.md 3.7): whoever owes one pulls it, and that stream alone waits."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_a_body_that_no_living_station_has_is_given_up_and_never_in_silence(gone
 
 def test_an_answer_of_an_older_group_does_not_count(gone):
     """A station that lacked it may have got it since, from one that is lost now."""
-    net, b = gone()
+    net, _ = gone()
     net.hold = lambda *flight: False
     net.lose = lambda source, target, frame: source == 4 and isinstance(frame, Body)
     net.run(10 * SECOND)
@@ -207,7 +207,7 @@ def test_r_of_an_heir_does_not_pass_a_body_that_a_held_record_lacks(asleep, muta
 @pytest.mark.parametrize("mutants", [(), ("lean_unguarded",)])
 def test_an_heir_holds_a_record_once_no_body_below_its_r_is_missing(asleep, mutants):
     """R of the heir has passed the mail, since nobody there is owed it; the record comes with a base before that."""
-    net, w, b = asleep(*mutants)
+    net, w, _ = asleep(*mutants)
     net.hold = lambda source, target, frame: isinstance(frame, Body | Adopt)
     net.tick(2, lambda core: core.retire(3))
     net.run(5 * SECOND)

@@ -1,4 +1,4 @@
-"""Rows whose item is elsewhere, in the store: they come back as such, give their item to nobody, and are filled once."""
+"""Rows whose item is elsewhere, in the store: they come back as such, give no item to anybody, and are filled once."""
 
 from __future__ import annotations
 
