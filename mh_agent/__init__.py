@@ -1,11 +1,12 @@
-"""The agent of Roamcast: causally ordered broadcast and mail for a program on a mobile host."""
+"""The agent of Roamcast: causally ordered broadcast, mail and topics for a program on a mobile host."""
 
 from typing import TYPE_CHECKING, Any
 
 from roamcast.mh_agent.agent import Agent
-from roamcast.mh_agent.events import AgentClosed, Discontinuity, Message, Receipt, StateLost
+from roamcast.mh_agent.events import AgentClosed, Receipt
 from roamcast.middleware.errors import Error
 from roamcast.middleware.mobile_host.errors import AgentEnded, BadAddressee, MessageTooLarge, OutboxFull, StateError
+from roamcast.middleware.mobile_host.events import Discontinuity, Message, Presence, StateLost, Subscription
 from roamcast.transport.errors import KeyFileError
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent", "AgentClosed", "AgentEnded", "AsyncAgent", "BadAddressee", "Discontinuity", "Error", "KeyFileError",
-    "Message", "MessageTooLarge", "OutboxFull", "Receipt", "StateError", "StateLost",
+    "Message", "MessageTooLarge", "OutboxFull", "Presence", "Receipt", "StateError", "StateLost", "Subscription",
 ]  # fmt: skip
 
 

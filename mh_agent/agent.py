@@ -20,12 +20,13 @@ from typing import Any, Final, Literal, TypeVar
 
 import cbor2
 
-from roamcast.mh_agent.events import AgentClosed, Discontinuity, Event, Message, Receipt, StateLost
+from roamcast.mh_agent.events import AgentClosed, Receipt
 from roamcast.mh_agent.link import Link
 from roamcast.mh_agent.state_file import StateFile, encode
 from roamcast.middleware.mobile_host import effects as do
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.errors import AgentEnded, StateError
+from roamcast.middleware.mobile_host.events import Event, event_of
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state_log import StateLog
 from roamcast.middleware.rows import Kind
@@ -129,13 +130,28 @@ class Agent:
                 raise StopIteration from None
             raise
 
-    def broadcast(self, body: bytes) -> Receipt:
-        """Send to every host; kept when this returns. Raises OutboxFull, MessageTooLarge, AgentEnded, AgentClosed."""
-        return self._submit(body, None)
+    def broadcast(self, body: bytes, topic: str | None = None, retain: bool = False) -> Receipt:
+        """Send to every host, or to the subscribers of a topic; kept when this returns.
+
+        retain: it is the topic's last value, which is given to those who subscribe later; an empty body clears that.
+        Raises OutboxFull, MessageTooLarge, BadAddressee, AgentEnded, AgentClosed.
+        """
+        return self._submit(body, topic, Kind.RETAINED if retain else Kind.BROADCAST if topic is None else Kind.TOPIC)
 
     def send(self, host: str, body: bytes) -> Receipt:
-        """Send to one host, in one order with all broadcasts. Raises as `broadcast`, and BadAddressee."""
+        """Send to one host, in one order with all broadcasts. Raises as `broadcast`."""
         return self._submit(body, host)
+
+    def subscribe(self, topic: str) -> Receipt:
+        """Ask for a topic, for good: a Subscription event tells from where on its messages come, first its last value.
+
+        Asked again, the last value comes again. Raises as `broadcast`; kept and in order as what is sent.
+        """
+        return self._submit(b"", topic, Kind.SUB)
+
+    def unsubscribe(self, topic: str) -> Receipt:
+        """The contrary of `subscribe`."""
+        return self._submit(b"", topic, Kind.UNSUB)
 
     def receive(self, timeout: float | None = None) -> Event | None:
         """The next event; waits at most `timeout` seconds, then None. Raises AgentEnded, AgentClosed."""
@@ -147,7 +163,8 @@ class Agent:
                     self._ended = given.code
                     raise AgentEnded(f"{given.code}: {given.text}")
                 if given is not None:
-                    return self._event(given)
+                    self._taken = given.token if self._auto else None
+                    return event_of(given, self._acknowledge)
                 left = None if end is None else end - time.monotonic()
                 if left is not None and left <= 0:
                     return None
@@ -198,8 +215,8 @@ class Agent:
             ending.callback(self._thread.join)  # first, and both of them whatever happens
             try:
                 if self._failure is None:
-                    if (taken := self._taken) is not None:
-                        self._tick(lambda core: core.ack(taken))
+                    if self._taken is not None:
+                        self._acknowledge(self._taken)
                     self._tick(AgentCore.detach)
             finally:
                 self._closed = True
@@ -268,12 +285,15 @@ class Agent:
         self._wake()
         self._tell()
 
-    def _submit(self, body: bytes, to: str | None) -> Receipt:
+    def _submit(self, body: bytes, to: str | None, kind: Kind = Kind.BROADCAST) -> Receipt:
         data = body if isinstance(body, bytes) else bytes(memoryview(body))
         with self._lock:
-            receipt = Receipt(self, self._tick(lambda core: core.submit(data, to), sync=True))
+            receipt = Receipt(self, self._tick(lambda core: core.submit(data, to, kind), sync=True))
             self._receipts[receipt.number] = receipt
         return receipt
+
+    def _acknowledge(self, token: int) -> None:
+        self._tick(lambda core: core.ack(token))
 
     def _take_next(self, core: AgentCore) -> do.Given | None:
         taken, self._taken = self._taken, None
@@ -281,17 +301,10 @@ class Agent:
             core.ack(taken)
         return core.take()
 
-    def _event(self, given: do.Delivered | do.Discontinuity | do.StateLost) -> Event:
-        if self._auto:
-            self._taken = given.token
-        if isinstance(given, do.Delivered):
-            return Message(self, given.token, given.sender, given.body, given.own, given.kind is Kind.MAIL, given.id)
-        return (Discontinuity if isinstance(given, do.Discontinuity) else StateLost)(self, given.token)
-
     def _settle(self, effect: do.Receipt) -> None:
         if (receipt := self._receipts.pop(effect.number, None)) is not None:
             if effect.state != "renumbered":
-                receipt.state, receipt.id = effect.state, effect.id or receipt.id
+                receipt.state, receipt.id, receipt.reason = effect.state, effect.id or receipt.id, effect.reason
             receipt.number = effect.became or receipt.number
             self._receipts[receipt.number] = receipt
 

@@ -9,11 +9,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from roamcast.mh_agent.agent import Agent
-from roamcast.mh_agent.events import AgentClosed, Event, Receipt
+from roamcast.mh_agent.events import AgentClosed, Receipt
 from roamcast.middleware.mobile_host.errors import AgentEnded
+from roamcast.middleware.mobile_host.events import Event
 
 T = TypeVar("T")
-_CALLS = ("broadcast", "send", "move", "suspend", "resume", "network_changed", "leave")
+_CALLS = (
+    "broadcast", "send", "subscribe", "unsubscribe", "move", "suspend", "resume", "network_changed", "leave",
+)  # fmt: skip
 
 
 class AsyncAgent:

@@ -9,10 +9,18 @@ import sys
 from collections.abc import Sequence
 
 from roamcast.mh_agent.agent import Agent
-from roamcast.mh_agent.events import Message
 from roamcast.middleware.errors import Error
+from roamcast.middleware.mobile_host.events import Event, Message, Presence, StateLost, Subscription
 
-POLL_S, REFUSAL_S = 0.25, 0.5  # a refusal comes in its place in the order, after the receipt that the mail is stored
+POLL_S, REFUSAL_S = 0.25, 0.5  # a refusal comes in its place in the order, after the receipt that it is stored
+AsItIs = argparse.RawDescriptionHelpFormatter
+LISTEN = """Print what comes, one a line, until a signal. Columns are parted by tabs; the first one tells what it is:
+  sender   text               a broadcast, or mail for this host
+  #topic   sender   text      a message on a topic
+  =topic   sender   text      the topic's last value as this host subscribed
+  !topic   subscribed         or unsubscribed: messages come from here, or up to here
+  @host    online             or offline
+Refused and ended subscriptions, and gaps, are told on stderr. Subscriptions outlive the command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,15 +28,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="mh-agent", description="A mobile host on the command line.")
     parser.add_argument("--verbose", action="store_true", help="log what the agent does, on stderr")
     commands = parser.add_subparsers(dest="command", required=True)
-    listen = commands.add_parser("listen", help="print messages, one a line: sender, tab, text; until a signal")
-    send = commands.add_parser("send", help="broadcast a text, or mail it to one host")
+    listen = commands.add_parser(
+        "listen", help="print what comes, one a line, until a signal", description=LISTEN, formatter_class=AsItIs
+    )
+    send = commands.add_parser("send", help="broadcast a text, mail it to one host, or send it on a topic")
     for command in (listen, send):
         command.add_argument("file", metavar="FILE", help="credential that `mss-station hosts enrol` wrote")
+    listen.add_argument("--topic", metavar="T", action="append", default=[], help="subscribe to this topic")
+    listen.add_argument("--presence", metavar="HOST", action="append", default=[], help="tell when HOST comes and goes")
     listen.add_argument("--journal", metavar="FOLDER", help="write down there what was given, for the nightly audit")
-    send.add_argument("--to", metavar="HOST", help="addressee; without it all hosts get the text")
+    where = send.add_mutually_exclusive_group()
+    where.add_argument("--to", metavar="HOST", help="addressee; without --to and --topic all hosts get the text")
+    where.add_argument("--topic", metavar="T", help="the subscribers of this topic get the text")
+    send.add_argument("--retain", action="store_true", help="later subscribers get it first; an empty TEXT ends that")
     send.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds to wait for a station")
     send.add_argument("text", metavar="TEXT", type=str.encode)
     options = parser.parse_args(arguments)
+    if options.command == "send" and options.retain and not options.topic:
+        parser.error("--retain needs --topic")
     logging.basicConfig(level=logging.INFO if options.verbose else logging.ERROR, format="mh-agent: %(message)s")
     try:
         return _listen(options) if options.command == "listen" else _send(options)
@@ -41,23 +58,45 @@ def _listen(options: argparse.Namespace) -> int:
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: stopped.append(received))
+    topics = options.topic + [Presence.topic(host) for host in options.presence]
     with Agent(options.file, journal=options.journal) as agent:
+        wanted = bool(topics)
         while not stopped:
+            for topic in topics if wanted else ():
+                agent.subscribe(topic)
             event = agent.receive(POLL_S)
-            if isinstance(event, Message):
-                print(f"{event.sender}\t{event.body.decode(errors='backslashreplace')}", flush=True)
-            elif event is not None:
-                print(f"mh-agent: {type(event).__name__}", file=sys.stderr)
+            wanted = isinstance(event, StateLost) or (isinstance(event, Subscription) and event.topic == "")
+            if event is not None:
+                text, error = _line(event)
+                print(text, file=sys.stderr if error else sys.stdout, flush=True)
     return 0
+
+
+def _line(event: Event) -> tuple[str, bool]:
+    """What is printed, and whether on stderr."""
+    if isinstance(event, Message):
+        topic = "" if event.topic is None else f"{'=' if event.retained else '#'}{event.topic}\t"
+        return f"{topic}{event.sender}\t{event.body.decode(errors='backslashreplace')}", False
+    if isinstance(event, Presence):
+        return f"@{event.host}\t{'online' if event.online else 'offline'}", False
+    if not isinstance(event, Subscription):
+        return f"mh-agent: {type(event).__name__}", True
+    if event.state in ("subscribed", "unsubscribed"):
+        return f"!{event.topic}\t{event.state}", False
+    return f"mh-agent: {event.topic or 'all topics'}: {event.state}: {event.reason}".rstrip(": "), True
 
 
 def _send(options: argparse.Namespace) -> int:
     with Agent(options.file, acknowledge="manual") as agent:
-        receipt = agent.broadcast(options.text) if options.to is None else agent.send(options.to, options.text)
+        aimed = options.to or options.topic
+        if options.to is None:
+            receipt = agent.broadcast(options.text, options.topic, options.retain)
+        else:
+            receipt = agent.send(options.to, options.text)
         agent.wait_for(lambda: receipt.state != "pending" or agent.status["state"] == "ended", options.timeout)
-        agent.wait_for(lambda: options.to is None or receipt.state != "stored", REFUSAL_S)
+        agent.wait_for(lambda: not aimed or receipt.state != "stored", REFUSAL_S)
         ended, problem = agent.status["state"] == "ended", agent.status["problem"]
     state = "never to be sent" if ended and receipt.state == "pending" else receipt.state
     if state != "stored":
-        print(f"mh-agent: {state}: {problem or options.to}", file=sys.stderr)
+        print(f"mh-agent: {state}: {problem or receipt.reason or aimed}", file=sys.stderr)
     return {"stored": 0, "refused": 3, "never to be sent": 3}.get(state, 4)

@@ -1,8 +1,7 @@
-"""What an application is given, and its receipts."""
+"""What an application is told beside the events: receipts, and that the agent is closed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from roamcast.middleware.errors import Error
@@ -16,45 +15,10 @@ class AgentClosed(Error):
     """The agent was closed, or stopped because its state cannot be kept, or belongs to the parent of this process."""
 
 
-@dataclass(slots=True)
-class _Given:
-    _agent: Agent = field(repr=False, compare=False)
-    _token: int = field(repr=False)
-
-    def ack(self) -> None:
-        """The application has this and everything given before it: none of it comes again."""
-        self._agent._tick(lambda core: core.ack(self._token))
-
-
-@dataclass(slots=True)
-class Message(_Given):
-    """A broadcast, or a `mail` for this host alone; `own`: sent by this host itself.
-
-    `id` is (slot of the station where it entered, its number there), the same at every host.
-    """
-
-    sender: str
-    body: bytes
-    own: bool
-    mail: bool
-    id: MessageId
-
-
-class Discontinuity(_Given):
-    """Messages were missed here, since the host was away for too long."""
-
-
-class StateLost(_Given):
-    """The host goes on under a new incarnation: messages may be missing or come twice here; see the receipts."""
-
-
-Event = Message | Discontinuity | StateLost
-
-
 class Receipt:
     """The fate of an own message. `state` is pending, stored (durable at a station), refused, lost or unknown.
 
-    A mail to a host that is no member is stored first, and refused in its place in the order. Lost: it was stored, and
+    What may not be sent is stored first, and refused in its place in the order (`reason`). Lost: it was stored, and
     the only station that had it is lost for good; send it again if it still matters. Unknown: it was under way when the
     station, or this host's state, was lost; others may have it. `number` changes when the host goes on under a new
     incarnation; `id` is that of the message, if it was learned. Both `lost` and `refused` may follow `stored`.
@@ -62,7 +26,7 @@ class Receipt:
 
     def __init__(self, agent: Agent, number: int) -> None:
         self.number = number
-        self.state = "pending"
+        self.state, self.reason = "pending", ""
         self.id: MessageId | None = None
         self._agent = agent
 

@@ -111,6 +111,13 @@ class Seen:
     """Own numbers <= ack that are not known to be stored at every station (the newest STORED_MAX of them)."""
 
 
+@dataclass(slots=True, frozen=True)
+class Heard:
+    """Answer to UNSUBSCRIBED in session e: all that was said by then need not be said again."""
+
+    e: int
+
+
 STORED_MAX = 1_000
 
 
@@ -192,7 +199,10 @@ class Fates:
 
 @dataclass(slots=True, frozen=True)
 class Unsubscribed:
-    """Subscriptions have ended in session e without the host's doing (a right was taken back): as `Welcome.ended`."""
+    """Subscriptions have ended in session e without the host's doing (a right was taken back): as `Welcome.ended`.
+
+    All that was not answered by HEARD yet; said again with every PONG.
+    """
 
     e: int
     ended: tuple[tuple[int, int, str], ...]
@@ -256,7 +266,7 @@ class Left:
     """LEAVE is durable."""
 
 
-UpFrame = Hello | Ack | Data | TopicData | Ping | Detach | Leave | Seen
+UpFrame = Hello | Ack | Data | TopicData | Ping | Detach | Leave | Seen | Heard
 DownFrame = (
     Welcome
     | Msg

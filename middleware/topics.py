@@ -6,7 +6,7 @@ looked at once, where a request enters, and whatever a right that is gone had al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from roamcast.middleware.rows import PRESENCE
@@ -14,7 +14,7 @@ from roamcast.middleware.rows import PRESENCE
 PRESENCE_PREFIX = "$presence/"
 """Begins the name of the topic that tells whether a host is attached; the host's name follows."""
 
-Hosts = frozenset[int] | None
+Hosts = Container[int] | None
 """Host numbers; None: every member."""
 
 

@@ -17,9 +17,19 @@ from roamcast.middleware.membership.invitations import (
 )
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem, Vector
-
-RecordKey = tuple[int, int, int]
-"""(host number, incarnation, arr): a custody record; arr = epoch at which custody came here."""
+from roamcast.middleware.spool_writes import (
+    DropSpoolItems,
+    PutItems,
+    RecordKey,
+    SpoolAdd,
+    SpoolDrop,
+    SpoolLine,
+    SpoolMove,
+    SpoolRenumber,
+    SpoolTrim,
+    SpoolWrite,
+    apply_spool,
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,10 +91,6 @@ class HostEntry:
     """Older incarnations that lost to a newer one (the last few)."""
     taken: tuple[tuple[int, int], ...] = ()
     """Own numbers of `incarnation` whose rows were dropped here: (first, last), ascending, apart from each other."""
-
-
-SpoolLine = tuple[int, int, int, int, MessageId]
-"""(pos, slot, n, topic, sub): a spool entry; the last two as in `SpoolItem`."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -158,60 +164,6 @@ class PutLastSeq:
     key: RecordKey
     lastseq: int
     last_id: MessageId
-
-
-@dataclass(slots=True, frozen=True)
-class SpoolAdd:
-    """Append entries, pos ascending; `items` are those not yet in the spool item table."""
-
-    key: RecordKey
-    entries: tuple[SpoolLine, ...]
-    items: tuple[SpoolItem, ...]
-
-
-@dataclass(slots=True, frozen=True)
-class SpoolTrim:
-    """Entries with pos <= upto go."""
-
-    key: RecordKey
-    upto: int
-
-
-@dataclass(slots=True, frozen=True)
-class SpoolDrop:
-    """The entries at these positions go."""
-
-    key: RecordKey
-    positions: tuple[int, ...]
-
-
-@dataclass(slots=True, frozen=True)
-class SpoolRenumber:
-    """The L entries of the record get positions -L .. -1, in order."""
-
-    key: RecordKey
-
-
-@dataclass(slots=True, frozen=True)
-class SpoolMove:
-    """All entries of `source` become entries of `target` (which has none)."""
-
-    source: RecordKey
-    target: RecordKey
-
-
-@dataclass(slots=True, frozen=True)
-class DropSpoolItems:
-    """Items that no spool names any more."""
-
-    ids: tuple[MessageId, ...]
-
-
-@dataclass(slots=True, frozen=True)
-class PutItems:
-    """Items that are kept as last values, from before their rows go; `item` None: copied from the row."""
-
-    items: tuple[SpoolItem, ...]
 
 
 @dataclass(slots=True, frozen=True)
@@ -303,15 +255,9 @@ Write = (
     | PutRecord
     | DropRecord
     | PutLastSeq
-    | SpoolAdd
-    | SpoolTrim
-    | SpoolDrop
-    | SpoolRenumber
-    | SpoolMove
-    | DropSpoolItems
-    | PutItems
     | PutLast
     | DropLast
+    | SpoolWrite
     | PutHeld
     | DropHeld
     | PutHost
@@ -395,23 +341,6 @@ class DurableState:
                 self.spools.pop(key, None)
             case PutLastSeq(key, lastseq, last_id):
                 self.records[key] = replace(self.records[key], lastseq=lastseq, last_id=last_id)
-            case SpoolAdd(key, entries, items):
-                self.spools.setdefault(key, []).extend(entries)
-                self.items.update(((item.slot, item.n), item) for item in items)
-            case SpoolTrim(key, upto):
-                self.spools[key] = [entry for entry in self.spools.get(key, []) if entry[0] > upto]
-            case SpoolDrop(key, positions):
-                self.spools[key] = [entry for entry in self.spools.get(key, []) if entry[0] not in positions]
-            case SpoolRenumber(key):
-                spool = self.spools.get(key, [])
-                self.spools[key] = [(i - len(spool), *line[1:]) for i, line in enumerate(spool)]
-            case SpoolMove(source, target):
-                self.spools[target] = self.spools.pop(source, [])
-            case DropSpoolItems(ids):
-                for message_id in ids:
-                    self.items.pop(message_id, None)
-            case PutItems(items):
-                self.items.update(((item.slot, item.n), item) for item in items)
             case PutLast(value):
                 self.last[value.topic] = value
             case DropLast(topics):
@@ -443,6 +372,8 @@ class DurableState:
             case PutStreams(streams, last_position, hlc):
                 self.streams.update({slot: Stream(*counters) for slot, *counters in streams})
                 self.last_position, self.hlc = last_position, hlc
+            case SpoolAdd() | SpoolTrim() | SpoolDrop() | SpoolRenumber() | SpoolMove() | DropSpoolItems() | PutItems():
+                apply_spool(write, self.spools, self.items)
             case PutInvitation() | DropInvitation():
                 self.invitations.apply(write)
             case _:

@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import Final
 
 from roamcast.middleware.errors import Error
-from roamcast.mss_station import config_commands, host_commands, log_commands, setup_commands, station_commands
+from roamcast.mss_station import (
+    config_commands,
+    host_commands,
+    log_commands,
+    setup_commands,
+    station_commands,
+    topic_commands,
+)
 from roamcast.mss_station.control import NotRunning, ask
 from roamcast.mss_station.errors import DirectoryInUse, RetirementDone, WrongUse
 from roamcast.mss_station.kill_points import VARIABLE
@@ -171,6 +178,7 @@ def parser() -> argparse.ArgumentParser:
 
     host_commands.add_parsers(commands)
     station_commands.add_parsers(commands)
+    topic_commands.add_parsers(commands)
     config_commands.add_parsers(commands)
     log_commands.add_parsers(commands)
     return top

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +17,15 @@ from roamcast.mss_station.errors import SchemaError
 from roamcast.mss_station.group_settings import SETTINGS
 from roamcast.mss_station.store import read_found, read_history
 from roamcast.mss_station.tables import columns
+from roamcast.mss_station.written import look_up, lost_to, remark_unseen
 
 CELL_CHARS: Final = 72
 """Of a value in a table; `config get` shows all of it."""
 
+ARRIVES: Final = "every station takes it over as soon as it has arrived there"
+
 NEGATIVE: Final = re.compile(r"-\d")
-EPILOG: Final = "keys: settings/<name> (see config list DIR --settings), stations/<id>, hosts/<name>"
+EPILOG: Final = f"keys: {config_text.KNOWN}"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -58,8 +61,10 @@ def add_parsers(commands: Any) -> None:
     add("get", get, "show one entry", "settings/away-max").add_argument("key", metavar="KEY")
     one = add("set", put, "write an entry, here and so at every station", "settings/away-max 14d")
     one.add_argument("key", metavar="KEY")
-    one.add_argument("value", metavar="VALUE", help="30d, 256MiB, 512, a word; one JSON object for a station or host")
-    one = add("delete", delete, "let a setting go back to its default", "settings/away-max")
+    about = "30d, 256MiB, 512, a word; names with commas for a right or group; one JSON object for all else"
+    one.add_argument("value", metavar="VALUE", help=about)
+    about = "let a setting go back to its default, or a right to everybody; delete a group, or a topic without lists"
+    one = add("delete", delete, about, "settings/away-max")
     one.add_argument("key", metavar="KEY")
     one = add("list", listing, "show all entries, or those whose key begins with PREFIX", "settings/")
     one.add_argument("prefix", metavar="PREFIX", nargs="?", default="")
@@ -80,8 +85,8 @@ def get(options: argparse.Namespace) -> str:
     if entry is not None:
         if options.json:
             return json.dumps(config_text.describe(entry), indent=1)
-        lost = _lost_to(read_history(options.dir, key), entry.version)
-        return "\n".join([config_text.shown(entry), *map(_unseen, lost)])
+        lost = lost_to(read_history(options.dir, key), entry.version)
+        return "\n".join([config_text.shown(entry), *(remark_unseen(line.entry) for line in lost)])
     one = SETTINGS.get(key.removeprefix(schema.SETTINGS)) if key.startswith(schema.SETTINGS) else None
     if one is None:
         raise SchemaError(f"there is no entry {key!r}; {EPILOG}")
@@ -208,37 +213,22 @@ def _unknown(options: argparse.Namespace) -> str:
 def _told(options: argparse.Namespace, word: str, answer: Json) -> str:
     """What the write has done: the new value, the one that it replaced, and when it takes effect."""
     key, version = options.key, Version(*answer["version"])
-    lines = {line.entry.version: line for line in read_history(options.dir, key)}
-    written = lines[version].entry
-    before = None if written.after is None else lines.get(written.after)
-    lost = [] if written.after is None else _lost_to(lines.values(), written.after)
+    done = look_up(options.dir, key, version)
     if options.json:
         told = {
-            **config_text.describe(written),
-            "replaced": None if before is None else config_text.describe(before.entry),
-            "unseen": [config_text.describe(line.entry) for line in lost],
+            **config_text.describe(done.entry),
+            "replaced": None if done.before is None else config_text.describe(done.before),
+            "unseen": [config_text.describe(entry) for entry in done.unseen],
         }
         return json.dumps(told, indent=1)
     one = SETTINGS.get(key.removeprefix(schema.SETTINGS)) if key.startswith(schema.SETTINGS) else None
-    value = config_text.shown(written) if written.value is not None or one is None else one.show(one.default)
-    told_lines = [f"{key} {word} {value}"]
-    if before is not None:
-        author, at = before.entry.version.node, config_text.time_of(before.entry.version)
-        told_lines.append(f"it replaces {config_text.shown(before.entry)}, written at {author} on {at} UTC")
-    told_lines += map(_unseen, lost)
-    effect = "every station takes it over as soon as it has arrived there" if one is None else one.effect
-    return "\n".join([*told_lines, effect])
+    if done.entry.value is not None or one is not None:
+        value = config_text.shown(done.entry) if one is None or done.entry.value is not None else one.show(one.default)
+        first = f"{key} {word} {value}"
+    else:
+        first = f"{key} is deleted" + (": every host has the right" if key.count("/") == 2 else "")
+    return "\n".join([first, *done.remarks(), ARRIVES if one is None else one.effect])
 
 
 def _live(image: LanImage) -> dict[str, Entry]:
     return {key: entry for key, entry in image.entries.items() if entry.value is not None}
-
-
-def _lost_to(lines: Iterable[PutHistory], version: Version) -> list[PutHistory]:
-    """The concurrent writes that this version has won over without its author having seen them."""
-    return [line for line in lines if line.lost_to == version]
-
-
-def _unseen(line: PutHistory) -> str:
-    author, at = line.entry.version.node, config_text.time_of(line.entry.version)
-    return f"which overruled {config_text.shown(line.entry)}, written at {author} on {at} UTC, without having seen it"

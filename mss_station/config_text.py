@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from roamcast.middleware.lan_update.records import Entry, Version
 from roamcast.middleware.settings import SECOND
-from roamcast.mss_station import schema
+from roamcast.mss_station import schema, topic_schema
 from roamcast.mss_station.errors import SchemaError
 from roamcast.mss_station.group_settings import SETTINGS, setting
 from roamcast.transport.errors import DecodeError
@@ -18,7 +18,7 @@ from roamcast.transport.map_codec import decode_map, encode_map
 JSON_CHARS_MAX: Final = LAN_VALUE_BYTES_MAX // 4
 """Whatever stands in it, no value made of it is too large."""
 
-KNOWN: Final = "settings/<name>, stations/<id>, hosts/<name>"
+KNOWN: Final = "settings/<name>, stations/<id>, hosts/<name>, topics/<t>, topics/<t>/send|receive, groups/<g>"
 FIXED_OF_STATION: Final = {
     "slot": "it is given once and for ever",
     "generation": "it belongs to the station's directory",
@@ -34,6 +34,10 @@ FIXED_OF_STATION: Final = {
 FIXED_OF_HOST: Final = {
     "number": "it is given once and for ever",
     "slot": "it names the station that has enrolled the host",
+}
+FIXED_OF_TOPIC: Final = {
+    "number": "it is drawn when the topic is added",
+    "lists": "it follows topics/<t>/send and topics/<t>/receive",
 }
 
 
@@ -54,6 +58,13 @@ def read_value(key: str, text: str, before: bytes | None) -> bytes:
     if key in SETTINGS:
         raise SchemaError(f"{key!r} is no key; did you mean settings/{key}?")
     raise SchemaError(f"{key!r}: this release has no schema for such a key; it knows {KNOWN}")
+
+
+def read_topic_map(key: str, text: str, before: bytes | None) -> bytes:
+    """The value that `text` makes of a topic's own entry. Raises SchemaError."""
+    value = _changed(key, text, before, FIXED_OF_TOPIC, "a topic gets its entry by `mss-station topics add`")
+    topic_schema.read_topic(key, value)
+    return value
 
 
 def _changed(key: str, text: str, before: bytes | None, fixed: dict[str, str], how: str) -> bytes:
@@ -89,6 +100,8 @@ def plain(entry: Entry) -> Any:
         return {"undecodable": entry.value.hex()}
     if entry.key.startswith(schema.SETTINGS) and set(values) == {"value"}:
         return _plain(values["value"])
+    if entry.key.startswith((topic_schema.TOPICS, topic_schema.GROUPS)) and set(values) == {"who"}:
+        return _plain(values["who"])
     return _plain(values)
 
 
@@ -108,6 +121,8 @@ def shown(entry: Entry) -> str:
     one = SETTINGS.get(entry.key.removeprefix(schema.SETTINGS))
     if one is not None and isinstance(value, int | str):
         return one.show(value)
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return topic_schema.shown_who(value)
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -1,64 +1,41 @@
-"""Who belongs to the group: stations, hosts, settings. What the replicated configuration says, as the station asks it.
+"""Stations, hosts, topics, settings: what the replicated configuration says, as the station asks it.
 
 Every station comes to the same answers, in whatever order the entries arrive: they depend on the entries alone. Where
 two claim what only one may have (two hosts a number or a key, two stations a slot or a key) the one whose name comes
 first in the alphabet has it, and the other one is told as a fault. An entry whose value cannot be read counts as not
-there; it is kept, relayed, and told once.
+there, one that says who may do something as saying nobody; it is kept, relayed, and told once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from roamcast.middleware.lan_update.records import Entry
 from roamcast.middleware.settings import Settings
-from roamcast.mss_station import schema
+from roamcast.middleware.topics import Topics
+from roamcast.mss_station import schema, topic_schema
+from roamcast.mss_station.changes import (
+    Change,
+    MembersChanged,
+    OwnChanged,
+    SettingsChanged,
+    StationsChanged,
+    TopicsChanged,
+)
 from roamcast.mss_station.errors import SchemaError
 from roamcast.mss_station.group_settings import PAIRS, SETTINGS, Plain, contradictions, core_settings
 from roamcast.mss_station.host_cards import Fault, HostCards, HostChange, HostKnown, HostRevoked, HostShut
 from roamcast.mss_station.schema import HostCard, StationRecord
+from roamcast.mss_station.topic_book import TopicBook
 from roamcast.transport.station_files import StationCard
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class StationsChanged:
-    """Other peers are active members, or one of them has another key or endpoint. By slot, without this station."""
-
-    before: tuple[StationCard, ...]
-    after: tuple[StationCard, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MembersChanged:
-    """The record of some station is another one."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnChanged:
-    """The group's record of this station is another one."""
-
-    record: StationRecord
-    by: str
-    """Id of the station where it was made."""
-
-
-@dataclass(frozen=True, slots=True)
-class SettingsChanged:
-    """Other settings hold from now on, since the one of this name is another one."""
-
-    settings: Settings
-    name: str
-
-
-Change = HostChange | StationsChanged | MembersChanged | OwnChanged | SettingsChanged
-
 __all__ = [
     "Change", "Directory", "Fault", "HostCard", "HostKnown", "HostRevoked", "HostShut", "LanDirectory",
-    "MembersChanged", "OwnChanged", "SettingsChanged", "StationsChanged",
+    "MembersChanged", "OwnChanged", "SettingsChanged", "StationsChanged", "TopicsChanged",
 ]  # fmt: skip
 
 
@@ -95,6 +72,9 @@ class Directory(Protocol):
     def settings(self) -> Settings:
         """The settings of the cores that hold now."""
 
+    def topics(self) -> Topics:
+        """The topics and the rights on them that hold now."""
+
 
 class LanDirectory:
     """The directory that the LAN update layer feeds, one entry after the other.
@@ -114,6 +94,10 @@ class LanDirectory:
         self._shadowed: dict[str, str] = {}
         """By station id: why its record does not hold."""
         self._cards = HostCards()
+        self.book = TopicBook(self._cards)
+        """Topics, rights and groups as they were written."""
+        self._topics = Topics()
+        self._topics_due = False
         self._values: dict[str, Plain] = {}
         self._settings = core_settings({})
         self._faults: dict[str, str] = {}
@@ -154,16 +138,25 @@ class LanDirectory:
             schema.HOSTS: self._take_host,
             schema.REVOKED: self._take_revocation,
             schema.SETTINGS: self._take_setting,
+            topic_schema.TOPICS: self._take_topic,
+            topic_schema.GROUPS: self._take_group,
         }
         take = takers.get(key[: key.find("/") + 1])
         return [] if take is None else take(key, value)
 
-    def _read(self, key: str, value: bytes | None, read: Callable[[str, bytes], T], changes: list[Change]) -> T | None:
+    def _read(
+        self,
+        key: str,
+        value: bytes | None,
+        read: Callable[[str, bytes], T],
+        changes: list[Change],
+        otherwise: str = "the entry is ignored",
+    ) -> T | None:
         """What `read` makes of the value; a fault that is new joins the changes."""
         try:
             result, text = None if value is None else read(key, value), None
         except SchemaError as error:
-            result, text = None, f"{error}; the entry is ignored"
+            result, text = None, f"{error}; {otherwise}"
         self._tell(key, text, changes)
         return result
 
@@ -179,12 +172,18 @@ class LanDirectory:
     def _take_host(self, key: str, value: bytes | None) -> list[Change]:
         changes: list[Change] = []
         card = self._read(key, value, schema.read_host, changes)
-        return [*changes, *self._cards.put(key.removeprefix(schema.HOSTS), card)]
+        return changes + self._with_topics(self._cards.put(key.removeprefix(schema.HOSTS), card))
 
     def _take_revocation(self, key: str, value: bytes | None) -> list[Change]:
         changes: list[Change] = []
         named = self._read(key, b"", lambda key, _: schema.revocation(key), changes)
-        return changes if named is None else [*changes, *self._cards.revoke(*named, value is not None)]
+        return changes if named is None else changes + self._with_topics(self._cards.revoke(*named, value is not None))
+
+    def _with_topics(self, changes: Iterable[HostChange]) -> list[Change]:
+        """These changes of hosts, and what they change of topics."""
+        names = {change.card.name for change in changes if not isinstance(change, Fault)}
+        listed = [name for name in names if self.book.host_changed(name)]
+        return [*changes, *(self._topics_changed() if listed else ())]
 
     def hosts(self) -> list[HostCard]:
         """All hosts that are not revoked, by number."""
@@ -316,6 +315,7 @@ class LanDirectory:
         if before != self._values.get(name):
             self._settings = core_settings(self._values)
             changes.append(SettingsChanged(self._settings, name))
+            changes += self._topics_changed() if name == "presence" else ()
         return changes
 
     def settings(self) -> Settings:
@@ -326,9 +326,44 @@ class LanDirectory:
         """What the group has set `name` to; None: nothing, the default holds."""
         return self._values.get(name)
 
+    # ---- topics ----
+
+    def _take_topic(self, key: str, value: bytes | None) -> list[Change]:
+        changes: list[Change] = []
+        name, slash, right = key.removeprefix(topic_schema.TOPICS).partition("/")
+        if not slash:
+            self.book.put_topic(name, self._read(key, value, topic_schema.read_topic, changes))
+        elif right in topic_schema.RIGHTS:
+            self._take_list(key, value, changes)
+        else:
+            return changes
+        return changes + self._topics_changed()
+
+    def _take_group(self, key: str, value: bytes | None) -> list[Change]:
+        changes: list[Change] = []
+        self._take_list(key, value, changes)
+        return changes + self._topics_changed()
+
+    def _take_list(self, key: str, value: bytes | None, changes: list[Change]) -> None:
+        who = self._read(key, value, topic_schema.read_who, changes, "nobody stands in it until it is put right")
+        self.book.put_list(key, () if who is None and value is not None else who)
+
+    def _topics_changed(self) -> list[Change]:
+        self._topics_due = True
+        return [TopicsChanged()]
+
+    def topics(self) -> Topics:
+        """The topics and the rights on them that hold now."""
+        if self._topics_due:
+            self._topics_due = False
+            self._topics = Topics(self.book.topics(), presence=self.value("presence") == "on", before=self._topics)
+        return self._topics
+
     # ---- faults ----
 
     @property
     def faults(self) -> list[str]:
         """What is wrong with the configuration now, a sentence for each entry."""
-        return sorted([*self._faults.values(), *self._shadowed.values(), *self._cards.shadowed.values()])
+        return sorted(
+            [*self._faults.values(), *self._shadowed.values(), *self._cards.shadowed.values(), *self.book.faults()]
+        )

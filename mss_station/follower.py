@@ -1,4 +1,4 @@
-"""Lets the running station follow what its directory learns: hosts, revocations, settings, peers."""
+"""Lets the running station follow what its directory learns: hosts, revocations, topics, settings, peers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from roamcast.mss_station.directory import (
     OwnChanged,
     SettingsChanged,
     StationsChanged,
+    TopicsChanged,
 )
 from roamcast.mss_station.errors import StationRetired
 from roamcast.mss_station.group_port import GroupPort
@@ -57,6 +58,8 @@ class Follower:
         self._tally = tally
         self._log_level = log_level
         self._set_log_level()
+        self._told = frozenset(directory.book.faults())
+        self._topics_changed = False
 
     def follow(self, changes: list[Change], tell_core: bool) -> None:
         """Take over the changes, in an open tick if the core is to be told (a new core is greeted with all of it)."""
@@ -66,6 +69,10 @@ class Follower:
                 self._tell_core(change)
         if tell_core and MembersChanged() in changes:
             self._group.tell()
+        if TopicsChanged() in changes:
+            self._topics_changed = True
+            if tell_core:
+                self._server.core.set_topics(self._directory.topics())
 
     def _take(self, change: Change) -> None:
         match change:
@@ -123,6 +130,15 @@ class Follower:
                     server.lan.heard(slot)
         self._group.look()
         self._connections.look()
+        if self._topics_changed:
+            self._topics_changed = False
+            self._tell_faults()
+
+    def _tell_faults(self) -> None:
+        """What is at fault with topics and lists now and was not: told late, for entries come in any order."""
+        before, self._told = self._told, frozenset(self._directory.book.faults())
+        for text in sorted(self._told - before):
+            self._tally.notice(Notice("warning", "configuration_fault", {"text": text}))
 
     def _set_log_level(self) -> None:
         if self._log_level:

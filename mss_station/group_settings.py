@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from roamcast.middleware.settings import DAY, MIB, MS, SECOND, Settings
 from roamcast.mss_station.errors import SchemaError
-from roamcast.transport.limits import BODY_BYTES_MAX, INT64_MAX
+from roamcast.transport.limits import BODY_BYTES_MAX, ENDED_MAX, INT64_MAX
 from roamcast.transport.units import DURATIONS, SIZES, read_number, show_number
 
 Plain = int | str
@@ -122,6 +122,15 @@ SETTINGS: Final = {
         _core("heartbeat", Kind.DURATION, "a station that has nothing to say says so this often", 100 * MS, DAY),
         _core("down-after", Kind.DURATION, "a station that is silent for this long counts as down", 200 * MS, DAY),
         _core("clock-settle", Kind.DURATION, "uptime since the clock jumped until time may expire hosts", SECOND, YEAR),
+        Setting(
+            "presence", Kind.WORD, "stations say on topics $presence/<host> who is attached; costs a row an attachment",
+            "off", words=("off", "on"),
+        ),
+        _core("presence-grace", Kind.DURATION, "how long without a connection until a host counts as away", MS, DAY),
+        Setting(
+            "topics-per-host", Kind.COUNT, "subscriptions of one host; the presence of hosts counts too",
+            Settings().topics_max, 1, ENDED_MAX, field="topics_max",
+        ),
         Setting(
             "logs-keep", Kind.DURATION, "how long closed segments of a station's delivery log are kept", 30 * DAY,
             3_600 * SECOND, YEAR,

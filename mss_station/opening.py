@@ -95,8 +95,9 @@ def make_log(path: Path, card: StationCard, signer: Signer, opened: Opened, cloc
 
 
 def greet(directory: Directory, core: StationCore) -> None:
-    """Inputs of a core's first tick: names of all hosts, and who was revoked."""
+    """Inputs of a core's first tick: names of all hosts, who was revoked, the topics."""
     for card in [*directory.hosts(), *directory.revoked()]:
         core.learn_host(card.number, card.name)
     for card in directory.revoked():
         core.revoke(card.number)
+    core.set_topics(directory.topics())

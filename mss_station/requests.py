@@ -1,8 +1,8 @@
-"""What the commands may ask of a running station: status, hosts, the configuration, stations, other keys."""
+"""What the commands may ask of a running station: status, hosts, topics, the configuration, stations, other keys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
 from roamcast.middleware.errors import Error
@@ -14,6 +14,7 @@ from roamcast.mss_station.key_rotation import KeyRotation
 from roamcast.mss_station.retirement import Retirement
 from roamcast.mss_station.server import Server
 from roamcast.mss_station.sponsor import Sponsor
+from roamcast.mss_station.topic_status import seen
 from roamcast.mss_station.updates import Updates, check_serving
 from roamcast.transport.errors import KeyFileError
 from roamcast.transport.join_token import utc
@@ -25,6 +26,7 @@ class Requests:
     Args:
         status: everything that `mss-station status` shows.
         rotate_hosts: gives this station another key for hosts.
+        past_numbers: topic numbers in the history of the configuration.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Requests:
         sponsor: Sponsor,
         rotation: KeyRotation,
         rotate_hosts: Callable[[], None],
+        past_numbers: Callable[[], Iterable[int]],
         status: Callable[[], Json],
     ) -> None:
         self._slot = slot
@@ -42,7 +45,7 @@ class Requests:
         self._sponsor = sponsor
         self._rotation = rotation
         self._rotate_hosts = rotate_hosts
-        self._updates = Updates(directory, lambda: server.lan.entries, self._put)
+        self._updates = Updates(directory, lambda: server.lan.entries, self._put, past_numbers)
         self._retirement = Retirement(slot, directory, server, self._put)
         self._commands: dict[str, Callable[[Client, Json], None]] = {
             "status": lambda client, _: client.answer({"ok": True, "status": status()}),
@@ -50,6 +53,8 @@ class Requests:
             "hosts revoke": self._revoke,
             "config set": self._set,
             "config delete": self._delete,
+            **dict.fromkeys(self._updates.topics.commands, self._change_topics),
+            "topics": lambda client, _: client.answer({"ok": True, "topics": seen(directory.book, server.core)}),
             "stations retire": self._retire,
             "invite": self._invite,
             "keys rotate": self._rotate,
@@ -98,6 +103,9 @@ class Requests:
     def _delete(self, client: Client, request: Json) -> None:
         version = self._updates.delete(str(request["key"]))
         self._answer_when_durable(client, {"version": list(version)})
+
+    def _change_topics(self, client: Client, request: Json) -> None:
+        self._answer_when_durable(client, self._updates.topics.perform(request))
 
     def _retire(self, client: Client, request: Json) -> None:
         if request["lost"]:

@@ -4,6 +4,7 @@
     hosts/<name>                  number, key, slot
     revoked/<name>/<key hash>     nothing: that it is there says all; only ever added
     settings/<name>               value (group_settings.py)
+    topics/<t>[/...], groups/<g>  topic_schema.py
     logs/<id>                     slot, generation, seq, end: its newest closed log segment, and the end of its chain
 
 A key with another beginning belongs to another release or part: it is kept and relayed, and not written by hand. Fields

@@ -161,6 +161,7 @@ class Server:
                 self._house_at = now + IDLE_US
                 self._keep_house(now)
             self._advance(self.clock.now())
+            self._control.send()  # what a command was waiting for may be durable now
             self.log.look()
             if self._end is not None:
                 raise self._end

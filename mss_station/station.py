@@ -55,6 +55,7 @@ from roamcast.mss_station.signing import Signer
 from roamcast.mss_station.sponsor import Sponsor
 from roamcast.mss_station.status import build
 from roamcast.mss_station.tally import Tally
+from roamcast.mss_station.topic_updates import past_numbers
 from roamcast.transport.rekeying import rekey_router
 from roamcast.transport.sockets import new_context
 from roamcast.transport.station_files import read_signing_key, read_station
@@ -175,8 +176,10 @@ class Station:
         opened = stack.enter_context(open_store(self._path, self._config))
         self._store, self._directory = opened.store, opened.directory
         check_membership(self._config.card, self._directory.own_record(), opened.image.view)
+        minor = frozenset(self._directory.book.faults())
         for text in self._directory.faults:
-            self._tally.notice(Notice("alarm", "configuration_fault", {"text": text}))
+            level = "warning" if text in minor else "alarm"
+            self._tally.notice(Notice(level, "configuration_fault", {"text": text}))
         self._invitations = Invitations(opened.image.invitations)
         self._starts = count_start(opened, self._config.card.slot)
         self._log = make_log(self._path, self._config.card, self._signer, opened, self._clock, self._tally)
@@ -307,6 +310,7 @@ class Station:
             sponsor,
             rotation,
             lambda: self._rotate_hosts(sockets.hosts, own_record),
+            lambda: past_numbers(self._path),
             lambda: {
                 **status(),
                 "group": self._group.status(),
@@ -316,9 +320,8 @@ class Station:
             },
         )
 
-        uploads = () if self._upload is None else (self._upload.look,)
-        parts = (follower.look, own_head.publish, sponsor.look, lambda: rotation.look(server.clock.now()), *uploads)
-        house = partial(_each, parts)
+        parts = [follower.look, own_head.publish, sponsor.look, lambda: rotation.look(server.clock.now())]
+        house = partial(_each, parts if self._upload is None else [*parts, self._upload.look])
         server.connect(hosts, peers, lan, outputs, control, requests.handle, self._group.ended, follower.follow, house)
         server.watch(sockets.zap.socket, sockets.zap.answer)
         connections.follow(directory.stations())

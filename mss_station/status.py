@@ -14,6 +14,7 @@ from roamcast.mss_station.server import Server
 from roamcast.mss_station.store import Store
 from roamcast.mss_station.tables import columns
 from roamcast.mss_station.tally import Tally
+from roamcast.mss_station.topic_status import totals
 from roamcast.transport.station_files import StationCard
 from roamcast.transport.station_sockets import HandshakeMonitor
 from roamcast.transport.zap import ZapResponder
@@ -46,6 +47,7 @@ def build(
             "stations": card.stations,
         },
         **server.core.status(),
+        "topics": totals(server.core),
         "links": links,
         "configuration": {**server.lan.status(), "found": _read(store.found_count)},
         "store": _store(server, store, tally),
@@ -102,6 +104,7 @@ def table(status: Json) -> str:
         *_delivery_log(status["log"]),
         _oldest(status["oldest_undelivered"], names),
         *_configuration(status["configuration"]),
+        _topics(status["topics"]),
         *_group(status["group"]),
         *_joins(status),
         "",
@@ -171,6 +174,13 @@ def _configuration(told: Json) -> list[str]:
     state += [f"{told['found']} set aside (config list DIR --found)"] if told["found"] else []
     state += [f"{count} refused ({code})" for code, count in told["dropped"].items()]
     return ["; ".join(state), *(f"fault: {text}" for text in told["faults"][:ROWS_SHOWN])]
+
+
+def _topics(told: Json) -> str:
+    return (
+        f"topics: {told['topics']}, {told['last_values']} last values, {told['subscriptions']} subscriptions of hosts "
+        f"attached here, presence {'on' if told['presence'] else 'off'}"
+    )
 
 
 def _group(told: Json) -> list[str]:

@@ -12,6 +12,8 @@ from roamcast.mss_station.directory import LanDirectory
 from roamcast.mss_station.errors import SchemaError
 from roamcast.mss_station.group_settings import SETTINGS, check_pairs, setting
 from roamcast.mss_station.schema import HostCard
+from roamcast.mss_station.topic_schema import GROUPS, TOPICS
+from roamcast.mss_station.topic_updates import TopicUpdates
 from roamcast.transport.curve import is_key
 from roamcast.transport.limits import UINT32_MAX
 from roamcast.transport.toml_files import NAME, NAME_WANTED
@@ -27,15 +29,25 @@ class Updates:
 
     Args:
         entries: what is held, by key.
+        past_numbers: topic numbers in the history.
     """
 
-    def __init__(self, directory: LanDirectory, entries: Callable[[], Mapping[str, Entry]], put: Put) -> None:
+    def __init__(
+        self,
+        directory: LanDirectory,
+        entries: Callable[[], Mapping[str, Entry]],
+        put: Put,
+        past_numbers: Callable[[], Iterable[int]],
+    ) -> None:
+        self.topics = TopicUpdates(directory, entries, put, past_numbers)
         self._directory = directory
         self._entries = entries
         self._put = put
 
     def set(self, key: str, text: str) -> Version:
         """`config set`."""
+        if key.startswith((TOPICS, GROUPS)):
+            return self.topics.set(key, text)
         value = config_text.read_value(key, text, self._value(key))
         if key.startswith(schema.SETTINGS):
             name = key.removeprefix(schema.SETTINGS)
@@ -46,8 +58,10 @@ class Updates:
 
     def delete(self, key: str) -> Version:
         """`config delete`: a setting goes back to its default."""
+        if key.startswith((TOPICS, GROUPS)):
+            return self.topics.delete(key)
         if not key.startswith(schema.SETTINGS):
-            raise SchemaError(f"{key!r} cannot be deleted; only settings can: they go back to their defaults")
+            raise SchemaError(f"{key!r} cannot be deleted; only settings, topics, rights and groups can")
         name = key.removeprefix(schema.SETTINGS)
         if self._value(key) is None:
             setting(name)

@@ -39,13 +39,14 @@ from roamcast.transport.strict import Reader
 ITEM_ELEMENTS, TOPIC_ELEMENTS = 7, 9
 PLAIN_KINDS: Final = (Kind.BROADCAST, Kind.MAIL, Kind.REFUSED)
 TOPIC_KINDS: Final = tuple(Kind)[Kind.TOPIC :]
+VALUE_KINDS: Final = (Kind.RETAINED, Kind.ONLINE, Kind.OFFLINE)
 ITEM_KINDS: Final = {int(kind): kind for kind in PLAIN_KINDS + TOPIC_KINDS}
 """What a host can be given, by the number on the wire."""
 
 
 def read_item(reader: Reader) -> Item:
     """The message at the cursor. Raises DecodeError."""
-    extra = reader.count(ITEM_ELEMENTS + limits.EXTRA_ELEMENTS_MAX) - ITEM_ELEMENTS
+    extra = reader.count(TOPIC_ELEMENTS + limits.EXTRA_ELEMENTS_MAX) - ITEM_ELEMENTS
     if extra < 0:
         raise reader.refuse(f"item of fewer than {ITEM_ELEMENTS} elements")
     slot, n = reader.integers(2)
@@ -83,10 +84,16 @@ def _read_entries(reader: Reader) -> list[tuple[int, Item]]:
     entries: list[tuple[int, Item]] = []
     for _ in range(count // 2):
         (step,) = reader.integers(1)
-        if step < 1 and (step or not entries or entries[-1][1].kind is not Kind.SUB):
+        item = read_item(reader)
+        if step < 1 and not (step == 0 and entries and _goes_with(entries[-1][1], item)):
             raise reader.refuse("positions do not ascend")
-        entries.append((step, read_item(reader)))
+        entries.append((step, item))
     return entries
+
+
+def _goes_with(before: Item, item: Item) -> bool:
+    """Whether they may have one position: a subscription, and the last value of its topic."""
+    return before.kind is Kind.SUB and item.topic == before.topic and item.kind in VALUE_KINDS
 
 
 def _read_data_kind(reader: Reader) -> Kind:
@@ -137,10 +144,11 @@ UP: Final[Link[frames.UpFrame]] = Link(
     Layout(1, frames.Hello, VERSION, NAME, UINT64, FLAG, NATURAL, SLOT, NATURAL, POSITION, NATURAL, _PING_S),
     Layout(2, frames.Ack, NATURAL, POSITION),
     Layout(3, frames.Data, NATURAL, NATURAL, POSITION, optional(NAME), _BODY),
+    Layout(24, frames.TopicData, NATURAL, NATURAL, POSITION, Field(_read_data_kind, int), _TOPIC, _BODY),
     Layout(4, frames.Ping, NATURAL, POSITION),
     Layout(5, frames.Detach, NATURAL),
     Layout(6, frames.Leave, NATURAL),
-    Layout(24, frames.TopicData, NATURAL, NATURAL, POSITION, Field(_read_data_kind, int), _TOPIC, _BODY),
+    Layout(26, frames.Heard, NATURAL),
     Layout(21, frames.Seen, NATURAL, PAIRS, NATURAL, NATURAL, _STORED),
 )
 DOWN: Final[Link[frames.DownFrame]] = Link(

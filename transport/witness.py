@@ -20,6 +20,7 @@ from typing import Any, Final
 from roamcast.middleware.delivery_log import GAP, GIVEN, LOST, SENT
 from roamcast.middleware.mobile_host import effects as do
 from roamcast.middleware.mobile_host.core import AgentCore
+from roamcast.middleware.rows import Kind
 from roamcast.middleware.settings import SECOND
 from roamcast.transport.segment_blocks import JOURNAL, SegmentHeader
 from roamcast.transport.segment_folder import SegmentFolder
@@ -39,6 +40,11 @@ def _software() -> str:
         return f"roamcast {version('roamcast')}"
     except PackageNotFoundError:
         return "roamcast"
+
+
+def _addressee(to: str | None, kind: int) -> str:
+    """What `sent` says: the host, '' for all of them, or the topic behind a sign that no host's name begins with."""
+    return f"#{to}" if kind else to or ""
 
 
 def witnessed(path: Path, group: str, held: ExitStack) -> Callable[..., AgentCore]:
@@ -97,11 +103,11 @@ class WitnessedCore(AgentCore):
             self._due = self._now + BATCH_AGE
         return effects
 
-    def submit(self, body: bytes, to: str | None = None) -> int:
+    def submit(self, body: bytes, to: str | None = None, kind: Kind = Kind.BROADCAST) -> int:
         """See AgentCore."""
         inbox = self.session.inbox
-        number = super().submit(body, to)
-        self._note(SENT, number, inbox.le, inbox.given_position, to or "")
+        number = super().submit(body, to, kind)
+        self._note(SENT, number, inbox.le, inbox.given_position, _addressee(to, kind))
         return number
 
     def take(self) -> do.Given | None:
@@ -109,9 +115,8 @@ class WitnessedCore(AgentCore):
         inbox = self.session.inbox
         e, c = inbox.le, inbox.given_position
         given = super().take()
-        if isinstance(given, do.Delivered):  # what is taken next stands just behind what was given before
-            values = (e, c + 1, *given.id, given.incarnation32, given.number)
-            self._given.append((given.token, GIVEN, values))
+        if isinstance(given, do.Delivered) and not given.retained:  # a last value has no place in the order
+            self._given.append((given.token, GIVEN, (*given.place, *given.id, given.incarnation32, given.number)))
         elif isinstance(given, do.Discontinuity):
             self._given.append((given.token, GAP, (e, c)))
         return given
@@ -157,7 +162,8 @@ class WitnessedCore(AgentCore):
         entries = self.session.outbox.entries
         for effect in effects:
             if isinstance(effect, do.Receipt) and effect.state == "renumbered":
-                self._note(SENT, effect.became, 0, 0, entries[effect.became].to or "")
+                entry = entries[effect.became]
+                self._note(SENT, effect.became, 0, 0, _addressee(entry.to, entry.kind))
 
     def _header(self, seq: int, prev: bytes, note: str, opened: int) -> SegmentHeader:
         return SegmentHeader(

@@ -20,7 +20,7 @@ from roamcast.middleware.custody.stream import Owed, owed
 from roamcast.middleware.effects import Reject
 from roamcast.middleware.rows import Kind, MessageId, Row, SpoolItem, Vector
 from roamcast.middleware.settings import MIB, SECOND
-from roamcast.middleware.station_frames import Body, Keep, Kept, Pull
+from roamcast.middleware.station_frames import Body, BodyFrame, Keep, Kept, Pull
 from roamcast.middleware.vectors import entry
 from roamcast.middleware.writes import PutBody
 
@@ -57,7 +57,9 @@ class Bodies:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.came: Callable[[Record], None]
-        """The stream of a record can go on. Belongs to `Downlink`, which is made after this."""
+        """The stream of a record can go on. Set by `Downlink`."""
+        self.kept: set[MessageId] = set()
+        """Of a station that ends in order: mail of which its heir has the body, or that nobody needs any more."""
         self._wanted: dict[MessageId, _Wanted] = {}
         self._due = 0
         self._living = ledger.view.living
@@ -199,7 +201,7 @@ class Bodies:
 
     # ---- answering ----
 
-    def receive(self, station: int, frame: Pull | Body | Keep) -> None:
+    def receive(self, station: int, frame: BodyFrame) -> None:
         """What stations say to each other of bodies."""
         ledger = self.ledger
         if frame.origin not in ledger.fifo.origins:
@@ -212,6 +214,9 @@ class Bodies:
                 self._body(station, frame)
             case Keep():
                 self._keep(station, frame)
+            case Kept():
+                if ledger.view.handing and station == ledger.view.retiring:
+                    self.kept.update((frame.origin, n) for n in frame.numbers)
 
     def _pulled(self, station: int, frame: Pull) -> None:
         """Send what is here; of a stream that has ended also say what is not, since nothing more comes of it."""

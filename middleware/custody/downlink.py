@@ -19,7 +19,7 @@ from operator import itemgetter
 from roamcast.middleware.custody.bodies import Bodies
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.custody.stream import is_sub, owed, owed_count
+from roamcast.middleware.custody.stream import is_change, is_sub, owed, owed_count
 from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.effects import Channel, Deliver
 from roamcast.middleware.rows import Kind, Row, SpoolItem
@@ -35,6 +35,7 @@ class Downlink:
     def __init__(self, ledger: Ledger, subscriptions: Subscriptions, bodies: Bodies) -> None:
         self.ledger = ledger
         self._bodies = bodies
+        bodies.came = self._body_came
         self._subscriptions = subscriptions
         self.position = ledger.table.last_position
         """F: where the front stands."""
@@ -114,7 +115,7 @@ class Downlink:
         if record.channel is not None and record.channel in self._blocked:
             self.serve(record.channel)
 
-    def body_came(self, record: Record) -> None:
+    def _body_came(self, record: Record) -> None:
         """A body that a host waited for is here, or given up."""
         if record.channel is not None and record.channel in self._awaiting:
             self.serve(record.channel)
@@ -153,6 +154,9 @@ class Downlink:
         """Append the tick's frames to the effects."""
         table = self.ledger.table
         end = table.last_position
+        for channel in self._subscriptions.stripped & self._owners.keys():
+            self._owners[channel] = None
+        self._subscriptions.stripped.clear()
         if end != self._served_to:
             broadcasts: Entries = list(table.broadcasts(max(self.position, self._served_to), end))
             self._fan_out(broadcasts, self._alike(bool(broadcasts)), end)
@@ -303,11 +307,11 @@ class Downlink:
         if not isinstance(holder, SpoolItem) or not is_sub(holder):
             return None
         value = self.ledger.last.given_with(holder.topic, None if spooled else position, record.base)
-        waiting = value is not None and any(
-            (entry.item.slot, entry.item.n) == (value.slot, value.n) and entry.position > position
-            for entry in record.spool
-        )
-        return None if waiting and "ret_always" not in self.ledger.mutants else value
+        if value is None or not spooled or "ret_always" in self.ledger.mutants:
+            return value
+        behind = (entry.item for entry in record.spool if entry.position > position)
+        other = (one for one in behind if one.topic == holder.topic)  # the value itself, or the subscription ends there
+        return None if any((one.slot, one.n) == (value.slot, value.n) or is_change(one) for one in other) else value
 
     def _room(self, record: Record) -> tuple[int, int]:
         """Entries and bytes the window still takes."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from roamcast.middleware.rows import MessageId
 
@@ -19,6 +18,7 @@ Shown = tuple[int, bool]
 """(attempt, attached): what was last said of the host's presence."""
 
 _SUB = struct.Struct(">QIQ")
+_DEAD = struct.Struct(">IQ?B")
 _SHOWN = struct.Struct(">Q?")
 
 
@@ -28,8 +28,12 @@ def pack_subs(subs: Subs) -> bytes:
 
 
 def pack_dead(dead: Dead) -> bytes:
-    """JSON."""
-    return json.dumps([[*sub, *told] for sub, told in sorted(dead.items())]).encode() if dead else b""
+    """14 bytes and the name for each."""
+    parts = []
+    for (slot, n), (topic, told) in sorted(dead.items()):
+        name = topic.encode()[:255]
+        parts += [_DEAD.pack(slot, n, told, len(name)), name]
+    return b"".join(parts)
 
 
 def pack_shown(shown: Shown | None) -> bytes:
@@ -41,12 +45,22 @@ def unpack(ext: Mapping[str, bytes]) -> tuple[Subs, Dead, Shown | None]:
     """What the extensions say. Raises ValueError: they are not what `pack_...` has made."""
     try:
         subs = {topic: (slot, n) for topic, slot, n in _SUB.iter_unpack(ext.get(SUBS, b""))}
-        lines = json.loads(ext[DEAD]) if DEAD in ext else []
-        dead = {(int(slot), int(n)): (str(name), bool(told)) for slot, n, name, told in lines}
+        dead = dict(_dead(ext.get(DEAD, b"")))
         shown = _SHOWN.unpack(ext[SHOWN]) if SHOWN in ext else None
-    except (struct.error, TypeError, ValueError) as error:
+    except (struct.error, ValueError) as error:
         raise ValueError(f"extensions of a custody record that nobody has made: {error}") from error
     return subs, dead, shown and (shown[0], shown[1])
+
+
+def _dead(data: bytes) -> Iterator[tuple[MessageId, tuple[str, bool]]]:
+    at = 0
+    while at < len(data):
+        slot, n, told, size = _DEAD.unpack_from(data, at)
+        at += _DEAD.size + size
+        name = data[at - size : at]
+        if len(name) < size:
+            raise ValueError("a name is cut off")
+        yield (slot, n), (name.decode(), told)
 
 
 def replaced(ext: Iterable[tuple[str, bytes]], name: str, value: bytes) -> tuple[tuple[str, bytes], ...]:

@@ -17,17 +17,19 @@ from roamcast.middleware.custody import extras
 from roamcast.middleware.custody.asking import Asking
 from roamcast.middleware.custody.bodies import NUMBERS_MAX, Bodies
 from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.presence import Presence
 from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.retention import Retention
 from roamcast.middleware.custody.sessions import Sessions
 from roamcast.middleware.custody.stream import advance, first_owed
 from roamcast.middleware.effects import HandedOver, Reject, SendPeer
 from roamcast.middleware.host_frames import Move
-from roamcast.middleware.rows import MH, Kind, MessageId, SpoolItem
+from roamcast.middleware.rows import MH, Kind, SpoolItem
 from roamcast.middleware.settings import MIB, SECOND
-from roamcast.middleware.station_frames import Adopt, Adopted, AdoptPart, Keep, Kept
+from roamcast.middleware.spool_writes import RecordKey
+from roamcast.middleware.station_frames import Adopt, Adopted, AdoptPart, Keep
 from roamcast.middleware.vectors import entry, merged
-from roamcast.middleware.writes import DropHeld, PutHeld, PutRecord, RecordKey, Write
+from roamcast.middleware.writes import DropHeld, PutHeld, PutRecord, Write
 
 RETRY = SECOND
 PARTS_AT_ONCE = 8
@@ -53,10 +55,17 @@ class Heir:
     """Both ends of an orderly retirement at one station."""
 
     def __init__(
-        self, ledger: Ledger, sessions: Sessions, asking: Asking, retention: Retention, bodies: Bodies
+        self,
+        ledger: Ledger,
+        sessions: Sessions,
+        asking: Asking,
+        retention: Retention,
+        presence: Presence,
+        bodies: Bodies,
     ) -> None:
         self.ledger = ledger
         self._bodies = bodies
+        self.presence = presence
         self.sessions = sessions
         self.asking = asking
         self.retention = retention
@@ -65,8 +74,6 @@ class Heir:
         self._due = 0
         self._said = False
         self._adopted: set[RecordKey] = set()
-        self._kept: set[MessageId] = set()
-        """Mail of which the heir has the body, or that nobody needs any more."""
         self._sent_parts: dict[RecordKey, int] = {}
         self._offer_at: dict[RecordKey, int] = {}
         """When a record is offered again, unless the heir has acknowledged it."""
@@ -79,7 +86,7 @@ class Heir:
         ledger = self.ledger
         if not self._said and ledger.view.retiring != heir and heir in ledger.fifo.peers:
             self._adopted.clear()
-            self._kept.clear()
+            self._bodies.kept.clear()
             self._offer_at.clear()
             ledger.follow(replace(ledger.view, retiring=heir))
             ledger.notice("warning", "retiring", heir=heir)
@@ -110,6 +117,7 @@ class Heir:
             for record in self._unspooled():
                 self.retention.spool(record)
             if not self._unspooled():
+                self.presence.farewell()
                 self._checkpoint()
                 ledger.follow(replace(ledger.view, handing=True, serving=False))
                 ledger.notice("info", "handing-over", records=len(list(ledger.all_records())))
@@ -193,7 +201,7 @@ class Heir:
         for slot in self.ledger.fifo.origins:
             upto = table.origins[slot].stored if slot in view.closed else entry(self._had, slot)
             for row in table.rows(slot, table.origins[slot].floor + 1, upto):
-                if row.kind is Kind.MAIL and not row.lean and row.id not in self._kept:
+                if row.kind is Kind.MAIL and not row.lean and row.id not in self._bodies.kept:
                     left.setdefault(slot, []).append(row.n)
         return left if "no_keep" not in self.ledger.mutants else {}
 
@@ -204,12 +212,6 @@ class Heir:
             for first in range(0, len(numbers), NUMBERS_MAX):
                 self.ledger.ask(self.ledger.view.retiring, Keep(slot, tuple(numbers[first : first + NUMBERS_MAX])))
         return bool(left)
-
-    def kept(self, station: int, frame: Kept) -> None:
-        """The heir has these bodies."""
-        if self.ledger.view.handing and station == self.ledger.view.retiring:
-            self._kept.update((frame.origin, n) for n in frame.numbers)
-            self._due = self.ledger.now
 
     def _offer(self, record: Record) -> int:
         """ADOPT, and the next parts of its spool; returns their bytes."""
@@ -353,6 +355,7 @@ class Heir:
             record.prev = heir_of(record.prev) or record.prev
         record.away_from, record.away_since = ledger.now, record.away_since or ledger.wall
         ledger.add(record)
+        ledger.left.append(record)
         ledger.causal.depend(record.sdep)
         ledger.persist(*writes, PutRecord(record.image()))
         self.asking.schedule(record)

@@ -13,8 +13,9 @@ from roamcast.middleware.custody.stream import passed
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import Hello
 from roamcast.middleware.rows import MH, Kind
+from roamcast.middleware.spool_writes import SpoolMove
 from roamcast.middleware.vectors import covers
-from roamcast.middleware.writes import DropRecord, PutRecord, SpoolMove, Write
+from roamcast.middleware.writes import DropRecord, PutRecord, Write
 
 if TYPE_CHECKING:
     from roamcast.middleware.custody.sessions import Sessions

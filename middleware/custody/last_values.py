@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from roamcast.middleware.custody.spools import Spools
 from roamcast.middleware.message_table import MessageTable
 from roamcast.middleware.rows import PRESENCE_KINDS, Kind, Row, SpoolItem, Vector
+from roamcast.middleware.spool_writes import PutItems
 from roamcast.middleware.vectors import entry
-from roamcast.middleware.writes import DropLast, DurableState, LastValue, PutItems, PutLast, Write
+from roamcast.middleware.writes import DropLast, DurableState, LastValue, PutLast, Write
 
 VALUE_KINDS = frozenset({Kind.RETAINED, Kind.CLEAR}) | PRESENCE_KINDS
 

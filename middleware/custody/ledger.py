@@ -21,21 +21,12 @@ from roamcast.middleware.fifo_broadcast.core import FifoEntity
 from roamcast.middleware.host_frames import DownFrame, Refused
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
-from roamcast.middleware.rows import CONTROL_KINDS, MH, STATION_KINDS, Item, Kind, MessageId, Row, Vector
+from roamcast.middleware.rows import CONTROL_KINDS, MH, PRESENCE, STATION_KINDS, Item, Kind, MessageId, Row, Vector
 from roamcast.middleware.settings import Settings
+from roamcast.middleware.spool_writes import RecordKey
 from roamcast.middleware.station_frames import BodyFrame, CustodyFrame, GroupFrame
-from roamcast.middleware.topics import Topics
-from roamcast.middleware.writes import (
-    DropRecord,
-    DurableState,
-    HostEntry,
-    PutClock,
-    PutRecord,
-    PutRow,
-    PutView,
-    RecordKey,
-    Write,
-)
+from roamcast.middleware.topics import PRESENCE_PREFIX, Topics
+from roamcast.middleware.writes import DropRecord, DurableState, HostEntry, PutClock, PutRecord, PutRow, PutView, Write
 
 HLC_LIMIT = 1 << 61
 """Microseconds; a hybrid clock beyond it is no clock, and would overflow every store that followed it."""
@@ -77,6 +68,8 @@ class Ledger:
         self.left: list[Record] = []
         """Lost their channels in this tick."""
         self.topics = Topics()
+        self.configured = False
+        """The topics are known: before, nothing can be called denied."""
         self.spools = Spools()
         self.trim_wanted = False
         """Some spool has entries that were acknowledged: the next collection trims it."""
@@ -98,7 +91,7 @@ class Ledger:
         self.table = MessageTable(self.view.members, DurableState() if joining else image)
         self.last = LastValues(self.table, self.spools, DurableState() if joining else image, mutants)
         self.fifo = FifoEntity(own, self.view, settings, self.table, mutants)
-        self.whereabouts = Whereabouts(own, self.table, self.of_host)
+        self.whereabouts = Whereabouts(own, self.table, self.of_host, mutants)
         self.fifo.body_to = lambda row: self.whereabouts.targets(row, self.settings, self.view)
         self.given_up: set[MessageId] = set()
         """Mail in the log whose body no living station has: nobody is owed it any more."""
@@ -239,6 +232,12 @@ class Ledger:
     def name_of(self, number: int) -> str:
         """The host's name for people; its number where the directory does not know it."""
         return self.names.get(number, str(number))
+
+    def topic_name(self, number: int) -> str:
+        """The topic's name for people."""
+        if number >= PRESENCE:
+            return f"{PRESENCE_PREFIX}{self.name_of(number - PRESENCE)}"
+        return self.topics.name(number)
 
     def gone(self, number: int) -> bool:
         """Whether the host has left or was revoked, as far as is known here."""

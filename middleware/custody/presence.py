@@ -16,7 +16,7 @@ from roamcast.middleware.custody.record import Record
 from roamcast.middleware.rows import PRESENCE, Kind
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.topics import PRESENCE_PREFIX
-from roamcast.middleware.writes import PutRecord
+from roamcast.middleware.writes import PutRecord, Write
 
 RETRY = SECOND
 
@@ -29,19 +29,23 @@ class Presence:
         self.gate = gate
         self._heap: list[tuple[int, int, Record]] = []
         self._count = count()
+        self._lost: dict[int, int] = {}
+        """Lost station -> when to look whose presence nobody else tells."""
 
     def start(self) -> None:
         """After a start everybody is away."""
         self.ledger.left += [record for record in self.ledger.all_records() if record.shown]
 
     def configured(self) -> None:
-        """Presence may be wanted from now on: who is attached has not been told."""
-        for record in list(self.ledger.channels.values()):
-            self.look(record)
+        """Presence may be wanted from now on: who is attached, and who is not any more, has not been told."""
+        if self.ledger.topics.presence:
+            self.ledger.left += [r for r in self.ledger.all_records() if r.shown and r.channel is None]
+            for record in list(self.ledger.channels.values()):
+                self.look(record)
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next."""
-        return self._heap[0][0] if self._heap else None
+        return min([*self._lost.values(), *(due for due, _, _ in self._heap[:1])], default=None)
 
     def expire(self) -> None:
         """Hosts whose grace is over."""
@@ -53,19 +57,49 @@ class Presence:
             record = heapq.heappop(self._heap)[2]
             if ledger.get(record.mh, record.arr) is record:
                 self.look(record)
+        for slot in [slot for slot, due in self._lost.items() if due <= ledger.now]:
+            del self._lost[slot]
+            if self.gate.closed() is not None:
+                self._lost[slot] = ledger.now + RETRY
+            elif ledger.topics.presence:
+                self._say_of_lost(slot)
 
     def _watch(self, record: Record, due: int) -> None:
         heapq.heappush(self._heap, (due, next(self._count), record))
 
+    def farewell(self) -> None:
+        """This station is about to hand over its records: whoever is left is away, and its heir may forget some."""
+        for record in self.ledger.all_records():
+            if record.shown is not None and record.shown[1] and self.ledger.topics.presence:
+                self._say(record, record.shown[0], False)
+
+    def lost(self, slot: int) -> None:
+        """Station `slot` is lost with what it knew: who was attached there, or on the way, is away as far as is known.
+
+        Every living station says so, one after the other, unless another one has; and of the hosts that it gave away
+        itself. One that is attached somewhere has had a word about a later attempt, or will have.
+        """
+        rank = self.ledger.view.living.index(self.ledger.own) if self.ledger.own in self.ledger.view.living else 0
+        self._lost[slot] = self.ledger.now + (1 + rank) * RETRY
+
+    def _say_of_lost(self, slot: int) -> None:
+        ledger = self.ledger
+        for topic in ledger.last.topics():
+            value, host = ledger.last.get(topic), topic & ~PRESENCE
+            if value is None or topic < PRESENCE or value.slot not in (slot, ledger.own) or value.order[2]:
+                continue
+            known = ledger.hosts.get(host)
+            if host in ledger.names and known is not None and not ledger.of_host(host):
+                self._write(host, known.incarnation, (value.order[0], 0), value.order[1], False)
+
     def look(self, record: Record) -> None:
-        """Say what is true of the record's host if it is not what was said; what cannot be said now is looked at again."""
+        """Say what is true of the host if it is not what was said; what cannot be said now is looked at again."""
         if not self._said(record):
             self._watch(record, self.ledger.now + RETRY)
 
     def _said(self, record: Record) -> bool:
         ledger = self.ledger
-        name = ledger.names.get(record.mh[0])
-        if not ledger.topics.presence or name is None or record.join:
+        if not ledger.topics.presence or record.mh[0] not in ledger.names or record.join:
             return True
         attached = record.channel is not None and record.state == "open" and record.le == record.sess
         shown = record.shown
@@ -81,23 +115,22 @@ class Presence:
             return True
         if self.gate.closed() is not None:
             return False
-        self._say(record, name, *truth)
+        self._say(record, *truth)
         return True
 
-    def _say(self, record: Record, name: str, epoch: int, attached: bool) -> None:
-        ledger, topic = self.ledger, PRESENCE | record.mh[0]
-        newest = ledger.last.get(topic)
+    def _say(self, record: Record, epoch: int, attached: bool) -> None:
+        ledger = self.ledger
+        newest = ledger.last.get(PRESENCE | record.mh[0])
         record.set_shown((epoch, attached))
         late = newest is not None and newest.order >= (record.order, epoch, not attached)
         if late and "p_stale" not in ledger.mutants:  # a newer attempt has spoken, elsewhere
             ledger.persist(PutRecord(record.image()))
             return
-        ledger.write_row(
-            Kind.ONLINE if attached else Kind.OFFLINE,
-            *record.mh,
-            PutRecord(record.image()),
-            number=epoch,
-            taken=(record.order, 0),
-            addressee=topic,
-            topic=f"{PRESENCE_PREFIX}{name}",
-        )
+        self._write(*record.mh, (record.order, 0), epoch, attached, PutRecord(record.image()))
+
+    def _write(
+        self, host: int, incarnation: int, order: tuple[int, int], epoch: int, attached: bool, *more: Write
+    ) -> None:
+        kind, name = Kind.ONLINE if attached else Kind.OFFLINE, f"{PRESENCE_PREFIX}{self.ledger.names[host]}"
+        topic = PRESENCE | host
+        self.ledger.write_row(kind, host, incarnation, *more, number=epoch, taken=order, addressee=topic, topic=name)

@@ -12,7 +12,8 @@ from roamcast.middleware.custody import extras
 from roamcast.middleware.custody.extras import Dead, Shown, Subs
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.rows import MH, MessageId, SpoolItem, Vector
-from roamcast.middleware.writes import RecordImage, RecordKey
+from roamcast.middleware.spool_writes import RecordKey
+from roamcast.middleware.writes import RecordImage
 
 ORDER = "order"
 """Extension that goes with a record wherever it goes: the place of its incarnation among the joins of its name."""

@@ -19,8 +19,9 @@ from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.stream import advance, first_owed
 from roamcast.middleware.fifo_broadcast.core import GUARD
 from roamcast.middleware.rows import MH, STATION_KINDS, Row, Vector
+from roamcast.middleware.spool_writes import RecordKey
 from roamcast.middleware.vectors import entry, merged, minimum, raised
-from roamcast.middleware.writes import DropRows, HostEntry, PutHost, PutRecord, RecordKey, Write
+from roamcast.middleware.writes import DropRows, HostEntry, PutHost, PutRecord, Write
 
 PAIR_TIMES = 12
 """A tomb of a pair is kept for so many times away_max."""
@@ -173,7 +174,8 @@ class Retention:
         """
         if record.state != "tomb" or (record.link and not record.exp_acked):
             return False
-        if self.ledger.topics.presence and record.shown is not None and record.shown[1]:
+        told = self.ledger.topics.presence or not self.ledger.configured
+        if told and record.shown is not None and record.shown[1]:
             return False  # that the host is away is still to be said
         ended = self.ledger.outlived(record) or self.ledger.gone(record.mh[0])
         pair = record.link or record.moved_to is not None

@@ -6,15 +6,8 @@ from collections.abc import Callable, Sequence
 
 from roamcast.middleware.custody.record import Record, SpoolEntry
 from roamcast.middleware.rows import MessageId, Row, SpoolItem
-from roamcast.middleware.writes import (
-    DropSpoolItems,
-    DurableState,
-    SpoolAdd,
-    SpoolDrop,
-    SpoolRenumber,
-    SpoolTrim,
-    Write,
-)
+from roamcast.middleware.spool_writes import DropSpoolItems, SpoolAdd, SpoolDrop, SpoolRenumber, SpoolTrim
+from roamcast.middleware.writes import DurableState, Write
 
 
 class Spools:

@@ -27,6 +27,11 @@ def is_sub(holder: Row | SpoolItem) -> bool:
     return isinstance(holder, SpoolItem) and holder.topic > 0 and holder.sub == (holder.slot, holder.n)
 
 
+def is_change(item: SpoolItem) -> bool:
+    """Whether this entry of a spool, on a topic, is a SUB or the end of one."""
+    return item.sub in ((0, 0), (item.slot, item.n))
+
+
 def changes(ledger: Ledger, record: Record) -> Iterator[tuple[int, Row]]:
     """(position, row) of the host's SUBs and their ends in the log that `base` does not cover."""
     for position in ledger.table.changes(record.mh[0]):

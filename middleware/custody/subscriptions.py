@@ -32,8 +32,8 @@ class Subscriptions:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.configured = False
-        """The topics are known: before, nothing can be called denied."""
+        self.stripped: set[Channel] = set()
+        """In this tick: what was meant for them has to be looked at again."""
         self._by_topic: dict[int, dict[Channel, Record]] = {}
         self._of: dict[Channel, Subs] = {}
 
@@ -86,7 +86,7 @@ class Subscriptions:
     def configure(self, topics: Topics) -> None:
         """These are the topics and rights from now on."""
         ledger = self.ledger
-        ledger.topics, self.configured = topics, True
+        ledger.topics, ledger.configured = topics, True
         gone = [topic for topic in ledger.last.topics() if not topics.exists(topic)]
         if writes := ledger.last.remove(gone):
             ledger.persist(*writes)
@@ -105,7 +105,7 @@ class Subscriptions:
         which the spool owes something. Returns writes, for one Persist with the record; None: nothing has changed.
         """
         ledger, host = self.ledger, record.mh[0]
-        if not self.configured or record.state != "open":
+        if not ledger.configured or record.state != "open":
             return None
         found: dict[MessageId, int] = {}
 
@@ -126,20 +126,30 @@ class Subscriptions:
             return None
         writes = ledger.spools.drop(record, lambda item: item.topic > 0 and item.sub in found)
         if "no_dead" not in ledger.mutants:
-            self._bury(record, {sub: ledger.topics.name(topic) for sub, topic in found.items()})
+            self._bury(record, {sub: ledger.topic_name(topic) for sub, topic in found.items()})
         record.set_subs({topic: sub for topic, sub in record.subs.items() if sub not in found})
         if record.channel in self._of:
+            self.stripped.add(record.channel)
             for topic in [topic for topic, sub in self._of[record.channel].items() if sub in found]:
                 self._end(record.channel, topic)
         for (slot, n), topic in found.items():
             ledger.log(ENDED, *record.mh, topic, slot, n)
-            ledger.notice("info", "unsubscribed", host=ledger.name_of(host), topic=ledger.topics.name(topic))
+            ledger.notice("info", "unsubscribed", host=ledger.name_of(host), topic=ledger.topic_name(topic))
         return writes
 
     def end_all(self, record: Record) -> None:
-        """What the host is subscribed to is not known here, or was given up: it has to ask again. The caller saves."""
-        if self.ledger.topics or record.subs:
-            self._bury(record, {EVERY: ""})
+        """What the host is subscribed to is not known here, or was given up: it has to ask again. The caller saves.
+
+        Its SUBs that are here mean nothing either: it may have had them elsewhere, and then would not be told again.
+        """
+        ledger = self.ledger
+        if not ledger.topics and not record.subs:
+            return
+        waiting = (ledger.table.rows(slot, o.delivered + 1, o.stored) for slot, o in enumerate(ledger.table.origins))
+        rows = [*(row for _, row in stream.changes(ledger, record)), *(row for rows in waiting for row in rows)]
+        subs = [row for row in rows if row.kind is Kind.SUB and (row.host, row.incarnation) == record.mh]
+        record.set_dead(record.dead | {EVERY: ("", False)} | {row.id: ("", True) for row in subs})
+        ledger.log(ENDED, *record.mh, 0, *EVERY)
         record.set_subs({})
 
     def _bury(self, record: Record, ended: dict[MessageId, str]) -> None:
@@ -149,31 +159,39 @@ class Subscriptions:
     # ---- the host is told ----
 
     def untold(self, record: Record) -> tuple[tuple[int, int, str], ...]:
-        """What a WELCOME says; the record remembers that it has said it."""
+        """What a WELCOME or UNSUBSCRIBED says; the record remembers that it has said it."""
         told = {sub: name for sub, (name, known) in record.dead.items() if not known}
         record.listed = frozenset(told)
         return tuple((*sub, name) for sub, name in sorted(told.items()))
 
     def confirmed(self, record: Record) -> None:
         """The host has that WELCOME. The caller saves the record."""
+        self._known(record)
+        self.tell(record)
+
+    def heard(self, record: Record) -> None:
+        """The host has what `tell` has said last."""
+        if record.listed and record.le == record.sess:
+            self._known(record)
+            self.ledger.persist(PutRecord(record.image()))
+
+    def _known(self, record: Record) -> None:
         if record.listed:
             known = {sub: (name, told or sub in record.listed) for sub, (name, told) in record.dead.items()}
             if EVERY in record.listed:
-                del known[EVERY]
+                known.pop(EVERY, None)
             record.set_dead(known)
             record.listed = frozenset()
-        self.tell(record)
 
     def tell(self, record: Record) -> None:
-        """What has ended since the WELCOME, once its session is confirmed: before, it can still be forgotten."""
+        """What the host may not know, once its session is confirmed: before, it can still be forgotten."""
         confirmed = record.le == record.sess or "notice_early" in self.ledger.mutants
         if record.channel is None or not confirmed or record.join or "no_notice" in self.ledger.mutants:
             return
-        ended = tuple((*sub, name) for sub, (name, known) in sorted(record.dead.items()) if not known)
-        if ended:
+        if ended := self.untold(record):
             self.ledger.tell(record.channel, Unsubscribed(record.sess, ended))
 
     def names(self, record: Record) -> Iterator[str]:
         """Topics that the record is subscribed to at the end of the log, for an operator."""
         subs = stream.subs_after(self.ledger, record, self.ledger.table.last_position)
-        return (self.ledger.topics.name(topic) for topic in sorted(subs))
+        return (self.ledger.topic_name(topic) for topic in sorted(subs))

@@ -22,6 +22,7 @@ from roamcast.middleware.host_frames import (
     Ack,
     Data,
     Detach,
+    Heard,
     Hello,
     Leave,
     Left,
@@ -60,6 +61,8 @@ class Uplink:
         self.gate = gate
         self.sessions = sessions
         self._uack: dict[Channel, Record] = {}
+        self.silence_at = 0
+        """When to look for silent channels next."""
         self._partly: dict[Channel, int] = {}
         """Number told to a host whose later messages wait for a second copy."""
 
@@ -86,6 +89,9 @@ class Uplink:
             case Ping(_, c):
                 if self._acknowledge(channel, record, c):
                     self.ledger.tell(channel, self._pong(record))
+                    self.subscriptions.tell(record)
+            case Heard():
+                self.subscriptions.heard(record)
             case Detach():
                 self.sessions.channel_lost(channel)
             case Leave():
@@ -107,6 +113,17 @@ class Uplink:
             if record.told_wait:
                 record.told_wait = 0
                 self._uack[channel] = record
+
+    def hang_up_silent(self) -> None:
+        """Channels that have been silent for twice their ping interval and the slack."""
+        ledger = self.ledger
+        if ledger.now < self.silence_at:
+            return
+        self.silence_at = ledger.now + ledger.settings.silence_slack // 2
+        for channel, record in list(ledger.channels.items()):
+            if ledger.now - record.heard > 2 * record.ping_us + ledger.settings.silence_slack:
+                self.sessions.channel_lost(channel)
+                ledger.hang_up(channel, "silent")
 
     def flush(self) -> None:
         """UACKs of the tick: one per sending host, cumulative; what has no second copy yet waits for one."""

@@ -21,9 +21,12 @@ ELSEWHERE = frozenset({Kind.BIND, Kind.LEAVE, Kind.EXPIRE})
 class Whereabouts:
     """Of one station. It reads the log when it is asked, and before rows go: a group without lean mail pays nothing."""
 
-    def __init__(self, own: int, table: MessageTable, records: Callable[[int], Iterable[Record]]) -> None:
+    def __init__(
+        self, own: int, table: MessageTable, records: Callable[[int], Iterable[Record]], mutants: frozenset[str]
+    ) -> None:
         """`records`: those of a host here."""
         self._own = own
+        self._mutants = mutants
         self._table = table
         self._records = records
         self._at: dict[int, tuple[int, int]] = {}
@@ -52,6 +55,8 @@ class Whereabouts:
         """Peers that get the body of an own row with the row; None: all do."""
         if row.kind is not Kind.MAIL or row.size < settings.lean_bytes or settings.copies > 1:
             return None
+        if "lean_blind" in self._mutants:
+            return frozenset()
         stays = list(self._records(row.addressee))
         if any(record.state == "open" for record in stays):
             return frozenset()

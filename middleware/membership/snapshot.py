@@ -13,13 +13,13 @@ from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.effects import Halt, Renew, SendPeer
 from roamcast.middleware.rows import Row, SpoolItem
 from roamcast.middleware.settings import MIB, SECOND
+from roamcast.middleware.spool_writes import PutItems
 from roamcast.middleware.station_frames import Claims, Snapshot, SnapshotReq
 from roamcast.middleware.writes import (
     DropSnapshot,
     HostEntry,
     LastValue,
     PutHost,
-    PutItems,
     PutLast,
     PutRow,
     PutStreams,

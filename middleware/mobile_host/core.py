@@ -42,12 +42,14 @@ from roamcast.middleware.host_frames import (
     Welcome,
 )
 from roamcast.middleware.mobile_host.attachment import Attachment, Phase
-from roamcast.middleware.mobile_host.effects import AgentEffect, Ended, Given, Receipt, StateLost
+from roamcast.middleware.mobile_host.effects import AgentEffect, Ended, Given
 from roamcast.middleware.mobile_host.errors import AgentEnded
+from roamcast.middleware.mobile_host.identity import Identity
 from roamcast.middleware.mobile_host.journal import Journal
 from roamcast.middleware.mobile_host.session import Session
 from roamcast.middleware.mobile_host.settings import AgentSettings
-from roamcast.middleware.mobile_host.state import AgentImage, NewIncarnation, Queued, Station
+from roamcast.middleware.mobile_host.state import AgentImage, Station
+from roamcast.middleware.rows import Kind
 
 FINAL_CODES = ("version", "name", "gone", "revoked")
 """Codes of REFUSED after which no attempt can succeed."""
@@ -64,6 +66,8 @@ MUTANTS = (
     "late_ack_lost",
     "epoch_late",
     "seen_not_saved",
+    "value_unheld",
+    "end_not_saved",
 )
 """Faults that tests may switch on, to see that they are caught."""
 
@@ -93,15 +97,11 @@ class AgentCore:
         ephemeral: bool = False,
         mutants: Set[str] = frozenset(),
     ) -> None:
-        self._enrolled_at = enrolled_at
         self._settings = settings
-        self._rng = rng
         self._mutants = mutants
         self._now = 0
         self._end: Ended | None = None
         self._leaving = False
-        self._renewed = False
-        """The incarnation was renewed and has not been welcomed yet."""
         self._bad_frame = ""
         """The last reason of this kind that ended a session."""
         self._at_bad_frame = False
@@ -109,8 +109,9 @@ class AgentCore:
         self._journal = Journal(image, mutants)
         self._session = Session(name, image, settings, self._journal, mutants)
         self._link = Attachment(name, stations, image, settings, self._journal, self._session, rng, ephemeral)
+        self._identity = Identity(enrolled_at, self._journal, self._session, self._link, rng)
         if image.incarnation == 0:
-            self._draw_incarnation(lost=False)
+            self._identity.draw(lost=False)
 
     # ---- the tick ----
 
@@ -196,14 +197,17 @@ class AgentCore:
 
     # ---- the application ----
 
-    def submit(self, body: bytes, to: str | None = None) -> int:
+    def submit(self, body: bytes, to: str | None = None, kind: Kind = Kind.BROADCAST) -> int:
         """Queue a message to all, or to the host `to`. Returns its own number.
+
+        kind: TOPIC, RETAINED, SUB or UNSUB: a message on the topic `to`, its last value (an empty body clears that), or
+            a change of the own subscription. In one order with all else that is submitted.
 
         Raises: OutboxFull, MessageTooLarge, BadAddressee, AgentEnded; nothing has changed then.
         """
         if self._end is not None or self._leaving:
             raise AgentEnded(self._end.text if self._end is not None else "the host is leaving")
-        return self._session.submit(body, to)
+        return self._session.submit(body, to, int(kind))
 
     def take(self) -> Given | None:
         """The next for the application, which is given it thereby; None: nothing now. At the end: Ended, each time."""
@@ -308,8 +312,8 @@ class AgentCore:
             link.last = link.station
             link.problem = None
             joined = frame.at == JOINED_AT and self._session.inbox.le == 0  # there was an older incarnation
-            self._session.open(frame, link.station, self._leaving, lost=joined and not self._renewed)
-            self._renewed = False
+            self._session.open(frame, link.station, self._leaving, lost=joined and not self._identity.renewed)
+            self._identity.renewed = False
             self._journal.report("attached", station=link.station, epoch=link.epoch, gap=frame.gap)
             link.learn(frame.stations)
 
@@ -365,36 +369,12 @@ class AgentCore:
             self._link.problem = f"refused: {code}: {text}"
             self._link.pause(self._link.problem)
 
+    def _lose_state(self, reason: str) -> None:
+        self._close(reason)
+        self._identity.lose(reason)
+
     def _finish(self, code: str, text: str) -> None:
         self._stop(Phase.ENDED, code)
         self._end = Ended(code, text)
         self._link.problem = f"{code}: {text}"
         self._journal.report("ended", code=code, text=text)
-
-    # ---- identity ----
-
-    def _lose_state(self, reason: str) -> None:
-        """Go on under a new incarnation, over a fresh connection; a second time in a row only after a pause."""
-        self._close(reason)
-        self._journal.report("state-lost", reason=reason)
-        self._draw_incarnation(lost=True)
-        self._session.inbox.notify(StateLost(0))
-        if self._renewed:
-            self._link.pause(reason)
-        else:
-            self._renewed = True
-            self._link.start_round(self._link.station)
-
-    def _draw_incarnation(self, lost: bool) -> None:
-        incarnation = 0
-        while incarnation == 0:
-            incarnation = self._rng.getrandbits(64)
-        unknown, moved = self._session.outbox.renumber()
-        self._link.last = self._enrolled_at
-        self._session.renew(incarnation)
-        queued = (Queued(n, entry.to, entry.body, False) for n, entry in self._session.outbox.entries.items())
-        self._journal.save(NewIncarnation(incarnation, self._enrolled_at, lost), *queued)
-        for number in unknown:
-            self._journal.emit(Receipt(number, "unknown"))
-        for old, new in moved:
-            self._journal.emit(Receipt(old, "renumbered", became=new))

@@ -58,7 +58,7 @@ class Receipt:
     state: str
     """One of
     stored: durable at a station;
-    refused: there is no such addressee (may follow `stored`);
+    refused: there is no such addressee or topic, or no right (may follow `stored`);
     lost: it was stored at a station that is lost for good, and no other one has it (follows `stored`);
     unknown: cannot be known;
     renumbered: goes on as number `became` of a new incarnation (these come in ascending order, after the unknown ones).
@@ -66,6 +66,8 @@ class Receipt:
     id: MessageId | None = None
     """The message's id, where it was learned."""
     became: int = 0
+    reason: str = ""
+    """Why it was refused."""
 
 
 @dataclass(slots=True)
@@ -84,7 +86,10 @@ AgentEffect = Save | Connect | Disconnect | SendUp | Receipt | Report
 
 @dataclass(slots=True)
 class Delivered:
-    """A message."""
+    """A message, a change of an own subscription (SUB, UNSUB, NOSUB), or the presence of a host (ONLINE, OFFLINE).
+
+    From its SUB on, up to the UNSUB or NOSUB, the host is subscribed to the topic.
+    """
 
     token: int
     """For `AgentCore.ack`; cumulative."""
@@ -92,11 +97,19 @@ class Delivered:
     sender: str
     incarnation32: int
     number: int
-    """The sender's own number."""
+    """The sender's own number; of presence the attempt."""
     kind: Kind
     own: bool
     """Sent by this host in its present incarnation."""
     body: bytes
+    topic: str = ""
+    """Name of the topic; '': on none."""
+    hlc: int = 0
+    """On a topic: the largest (hlc, slot) is the newest."""
+    retained: bool = False
+    """The last value of the topic, given with the SUB: it may be older than what came before."""
+    place: tuple[int, int] = (0, 0)
+    """(session, position) at which it is given."""
 
 
 @dataclass(slots=True)
@@ -110,11 +123,22 @@ class Discontinuity:
 class StateLost:
     """The stations know nothing of this host's last session, or its state went back in time.
 
-    It goes on under a new incarnation: messages may be missing or come twice here, and messages of its own that had
-    been on a link have the receipt 'unknown'. Acknowledged like a message, told again till then.
+    It goes on under a new incarnation: messages may be missing or come twice here, it is subscribed to nothing, and
+    messages of its own that had been on a link have the receipt 'unknown'. Acknowledged like a message, told till then.
     """
 
     token: int
+
+
+@dataclass(slots=True)
+class SubscriptionEnded:
+    """A right was taken back, or a station was lost with what it knew. Acknowledged like a message, told till then."""
+
+    token: int
+    sub: MessageId
+    """Id of the SUB that has ended; (0, 0): all of them."""
+    topic: str
+    """'': all topics."""
 
 
 @dataclass(slots=True)
@@ -125,4 +149,5 @@ class Ended:
     text: str
 
 
-Given = Delivered | Discontinuity | StateLost | Ended
+Notice = Discontinuity | StateLost | SubscriptionEnded
+Given = Delivered | Notice | Ended

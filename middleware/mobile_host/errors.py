@@ -18,7 +18,7 @@ class AgentEnded(LocalProtocolError):
 
 
 class BadAddressee(LocalProtocolError):
-    """A host's name has 1 to 64 bytes of UTF-8."""
+    """A host's name has 1 to 64 bytes of UTF-8; a topic's 1 to 96, and nothing in it that cannot be printed."""
 
 
 class StateError(Error):

@@ -15,6 +15,13 @@ Remembered ids cannot leak: within one session the messages of one origin come i
 stays silent after a gap the number of late acknowledgements is bounded by `late_max`. They outlive a new incarnation as
 well, whose stream may bring old messages again. (To drop all ids at a gap would be wrong: a record that expired at a
 station behind the former one may replay what the former one had sent.)
+
+*Topics.* A last value comes with its SUB, at the same position, and may be older than what came before: it is no part
+of the order, is not remembered by (slot, n), and says nothing of what was `seen`. Its SUB remembers it: replayed with
+the value that the application was given with it, that is not given again; with another one, that is. c passes the SUB
+when both are acknowledged. An acknowledged value is not durable without the c that covers it: after the process died it
+is given again, also where the acknowledgement of the SUB was late. Of the presence of a host nothing is given that is
+older than what was given before; it counts as acknowledged.
 """
 
 from __future__ import annotations
@@ -23,18 +30,19 @@ from collections import deque
 from collections.abc import Iterable, Set
 
 from roamcast.middleware.errors import LocalProtocolError
-from roamcast.middleware.mobile_host.effects import Delivered, Discontinuity, StateLost
+from roamcast.middleware.mobile_host.effects import Delivered, Discontinuity, Notice, StateLost, SubscriptionEnded
+from roamcast.middleware.mobile_host.ended import EndedSubscriptions
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import AgentImage, Fact, LateAck, Told
-from roamcast.middleware.rows import Item, Kind, MessageId
+from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, Kind, MessageId
 
 
 class Entry:
-    """One message of the stream, without its content."""
+    """One message of the stream, or the last value of a topic, without its content."""
 
-    __slots__ = ("acked", "gone", "late", "le", "n", "pos", "size", "slot", "token")
+    __slots__ = ("acked", "ends", "gone", "late", "le", "n", "pos", "retained", "size", "slot", "token", "value")
 
-    def __init__(self, slot: int, n: int, size: int) -> None:
+    def __init__(self, slot: int, n: int, size: int, retained: bool = False) -> None:
         self.slot = slot
         self.n = n
         self.size = size
@@ -45,8 +53,18 @@ class Entry:
         self.token = 0
         self.acked = False
         self.late = False
-        self.gone = False
-        """It will never come again: its acknowledgement means nothing."""
+        self.retained = self.gone = retained
+        """Gone: it will not come again under its (slot, n), so its acknowledgement is not to be kept by that."""
+        self.ends = ""
+        """The topic to which the host is not subscribed any more from here."""
+        self.value: Entry | None = None
+        """Of a SUB: the last value that came with it, in the session in which it was last received or before."""
+
+    @property
+    def settled(self) -> bool:
+        """The application has it, and the last value that came with it."""
+        value = self.value
+        return self.acked and (value is None or value.acked or value.le != self.le)
 
 
 class Inbox:
@@ -74,10 +92,16 @@ class Inbox:
         """In hand: (entry, content, own)."""
         self._queue: deque[Entry] = deque()
         """Entries of the session from the first that c does not cover, in order of position."""
-        self._given: deque[Entry | Discontinuity | StateLost] = deque()
+        self._handed = 0
+        """How many were ever in hand and are not any more."""
+        self._given: deque[Entry | Notice] = deque()
         """Given and not acknowledged, in order of tokens."""
-        self._notices: deque[Discontinuity | StateLost] = deque()
-        """To be given before what is in hand."""
+        self._notices: deque[tuple[int, Notice]] = deque()
+        """To be given once so many were in hand and are not any more."""
+        self._presence: dict[tuple[str, int], tuple[int, bool]] = {}
+        """Host and its incarnation -> (attempt, away) as last given."""
+        self._subscribed: dict[str, bool] = {}
+        """Topic -> what the application was given last of the own subscription."""
         self._late: dict[MessageId, Entry] = {}
         self._remembered: dict[int, deque[Entry]] = {}
         """Per origin, ascending: given or acknowledged in an earlier session and not replayed yet in this one."""
@@ -86,10 +110,13 @@ class Inbox:
             entry = Entry(slot, n, 0)
             entry.acked = entry.late = True
             self._late[slot, n] = entry
+        self._ended = EndedSubscriptions(image.ended)
         if image.lost:
-            self._notices.append(StateLost(0))
+            self.notify(StateLost(0))
         if image.gap:
-            self._notices.append(Discontinuity(0))
+            self.notify(Discontinuity(0))
+        for notice in self._ended.untold():
+            self.notify(notice)
 
     # ---- positions ----
 
@@ -100,8 +127,11 @@ class Inbox:
 
     @property
     def given_position(self) -> int:
-        """Last position given to the application."""
-        return self._hand[0][0].pos - 1 if self._hand else self.position
+        """Last position given to the application; a SUB counts without its last value."""
+        if not self._hand:
+            return self.position
+        first = self._hand[0][0]
+        return first.pos if first.retained else first.pos - 1
 
     @property
     def in_hand(self) -> int:
@@ -123,6 +153,7 @@ class Inbox:
     def drop_hand(self) -> None:
         """The session has ended: what was not given will be replayed."""
         if "hand_kept" not in self._mutants:
+            self._handed += len(self._hand)
             self._hand.clear()
 
     def open(self, le: int, at: int, gap: bool) -> None:
@@ -145,12 +176,23 @@ class Inbox:
         self.le, self.position = 0, 0
         self.seen, self.fresh = {}, {}
         self._queue.clear()
+        self._handed += len(self._hand)
         self._hand.clear()
+        self._ended = EndedSubscriptions({})
+        self._notices = deque((at, notice) for at, notice in self._notices if not isinstance(notice, SubscriptionEnded))
 
-    def notify(self, notice: Discontinuity | StateLost) -> None:
+    def notify(self, notice: Notice) -> None:
         """Give `notice` before everything that is received from now on; equal ones not given yet are one."""
-        if not any(type(waiting) is type(notice) for waiting in self._notices):
-            self._notices.append(notice)
+        if all(waiting != notice for _, waiting in self._notices):
+            self._notices.append((self._handed + len(self._hand), notice))
+
+    def end(self, ended: tuple[tuple[int, int, str], ...], welcome: bool) -> None:
+        """A station says which subscriptions have ended without the host's doing: in its WELCOME, or later."""
+        notices, fact = self._ended.heard(ended, self.le, welcome)
+        for notice in notices:
+            self.notify(notice)
+        if fact is not None and "end_not_saved" not in self._mutants:
+            self.facts.append(fact)
 
     # ---- stream ----
 
@@ -160,66 +202,119 @@ class Inbox:
         entry = self._recall(remembered, item.n) if remembered else None
         if entry is None:
             entry = Entry(item.slot, item.n, len(item.body))
-            if item.kind >= Kind.REFUSED:
+            if item.kind is Kind.REFUSED or (item.kind in SUBSCRIPTION_KINDS and not own):
+                entry.acked = True  # told by a receipt; of another incarnation of this host
+            elif self._has_ended(item):
                 entry.acked = True
             else:
+                if item.kind is Kind.UNSUB or item.kind is Kind.NOSUB:
+                    entry.ends = item.topic
                 self._hand.append((entry, item, own))
         entry.pos, entry.le = pos, self.le
         self._queue.append(entry)
 
-    def take(self) -> Delivered | Discontinuity | StateLost | None:
+    def _has_ended(self, item: Item) -> bool:
+        """Whether this is of a subscription whose end the application was given in an earlier session.
+
+        At this station it stands before that end, which was not acknowledged and comes again.
+        """
+        if not item.topic or item.kind in SUBSCRIPTION_KINDS or self._subscribed.get(item.topic, True):
+            return False
+        return any(entry.ends == item.topic for entries in self._remembered.values() for entry in entries)
+
+    def put_value(self, item: Item, own: bool) -> None:
+        """Take in the last value of the topic whose SUB was put just before."""
+        if self._has_ended(item):
+            return
+        sub = self._queue[-1]
+        value = sub.value
+        if value is None or not value.token or (value.slot, value.n) != (item.slot, item.n):
+            value = sub.value = Entry(item.slot, item.n, 0, retained=True)
+            self._hand.append((value, item, own))
+        sub.size = len(item.body)
+        value.pos, value.le = sub.pos, self.le
+
+    def take(self) -> Delivered | Notice | None:
         """The next for the application; it is given thereby."""
-        if self._notices:
-            notice = self._notices.popleft()
-            self._token = notice.token = self._token + 1
-            self._given.append(notice)
-            return notice
-        if not self._hand:
-            return None
-        entry, item, own = self._hand.popleft()
-        self._token = entry.token = self._token + 1
-        self._given.append(entry)
-        return Delivered(
-            entry.token,
-            (entry.slot, entry.n),
-            item.sender,
-            item.incarnation32,
-            item.number,
-            item.kind,
-            own,
-            item.body,
-        )
+        while not self._notices or self._notices[0][0] > self._handed:
+            if not self._hand:
+                return None
+            entry, item, own = self._hand.popleft()
+            self._handed += 1
+            if item.kind in PRESENCE_KINDS and self._is_old_presence(item):
+                entry.acked = True
+                self.advance()
+                continue
+            if item.kind in SUBSCRIPTION_KINDS:
+                self._subscribed[item.topic] = item.kind is Kind.SUB
+            self._token = entry.token = self._token + 1
+            self._given.append(entry)
+            return Delivered(
+                entry.token,
+                (entry.slot, entry.n),
+                item.sender,
+                item.incarnation32,
+                item.number,
+                item.kind,
+                own,
+                item.body,
+                item.topic,
+                item.hlc,
+                entry.retained,
+                (entry.le, entry.pos),
+            )
+        notice = self._notices.popleft()[1]
+        self._token = notice.token = self._token + 1
+        self._given.append(notice)
+        return notice
+
+    def _is_old_presence(self, item: Item) -> bool:
+        """Whether newer was given of this incarnation of the host; else this is the newest now."""
+        host, order = (item.sender, item.incarnation32), (item.number, item.kind is Kind.OFFLINE)
+        if order < self._presence.get(host, order):
+            return True
+        self._presence[host] = order
+        return False
 
     def ack(self, token: int) -> None:
         """The application has everything given up to `token`. Raises LocalProtocolError for one never given."""
         if token > self._token:
             raise LocalProtocolError(f"token {token} was never given")
-        told = False
+        told: list[Notice] = []
         given = self._given
         counted: list[Entry] = []
         while given and given[0].token <= token:
             entry = given.popleft()
             if not isinstance(entry, Entry):
-                told = True
+                told.append(entry)
                 continue
             entry.acked = True
             if (self.frozen or entry.le != self.le) and not entry.gone:
                 self._ack_late(entry)
             else:
                 counted.append(entry)
-        if told and not self._notices and not any(isinstance(other, (Discontinuity, StateLost)) for other in given):
-            self.facts.append(Told())
+        if told:
+            self._told(told)
         self.advance()
-        for (
-            entry
-        ) in counted:  # a replay in another order put it behind one that is not acknowledged: c does not cover it
+        for entry in counted:  # a replay in another order, or its value, keeps it behind what c covers
             if self._queue and entry.pos >= self._queue[0].pos and not entry.gone:
                 self._ack_late(entry)
+
+    def _told(self, told: list[Notice]) -> None:
+        """The application knows, unless something of the same kind is still to be acknowledged."""
+        left = [notice for _, notice in self._notices] + [one for one in self._given if not isinstance(one, Entry)]
+        general = [notice for notice in told if not isinstance(notice, SubscriptionEnded)]
+        if general and all(isinstance(notice, SubscriptionEnded) for notice in left):
+            self.facts.append(Told())
+        ended = {notice.sub for notice in told if isinstance(notice, SubscriptionEnded)}
+        ended -= {notice.sub for notice in left if isinstance(notice, SubscriptionEnded)}
+        if ended:
+            self.facts.append(self._ended.told(ended))
 
     def advance(self) -> None:
         """Move c over what is acknowledged at the head of the session, unless it is frozen."""
         queue = self._queue
-        while queue and queue[0].acked and not self.frozen:
+        while queue and (queue[0].settled or ("value_unheld" in self._mutants and queue[0].acked)) and not self.frozen:
             entry = queue.popleft()
             self.unsaid += 1
             self.unsaid_bytes += entry.size

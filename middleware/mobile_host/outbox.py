@@ -24,8 +24,11 @@ class OutEntry:
     """One message. `c`: last position given when it was queued, or `at` in a later session."""
 
     to: str | None
+    """Addressee, or topic; None: every host."""
     body: bytes
     c: int
+    kind: int = 0
+    """As in TopicData; 0: a broadcast or mail."""
 
 
 class Outbox:
@@ -39,7 +42,7 @@ class Outbox:
         """Numbers that are stored somewhere, perhaps at one station only; the newest STORED_MAX, ascending."""
         self.message_bytes_max = settings.message_bytes_max
         self._settings = settings
-        self.entries = {n: OutEntry(to, body, 0) for n, (to, body) in image.outbox.items()}
+        self.entries = {n: OutEntry(to, body, 0, kind) for n, (to, body, kind) in image.outbox.items()}
         self._size = sum(len(entry.body) for entry in self.entries.values())
 
     def __len__(self) -> int:
@@ -50,12 +53,14 @@ class Outbox:
         """Lowest own number not acknowledged by a station."""
         return next(iter(self.entries), self.highest + 1)
 
-    def append(self, to: str | None, body: bytes, c: int) -> int:
+    def append(self, to: str | None, body: bytes, c: int, kind: int) -> int:
         """Give `body` the next own number.
 
         Raises: MessageTooLarge, OutboxFull, BadAddressee; no number is used up then.
         """
-        if to is not None and not 1 <= len(to.encode()) <= self._settings.name_bytes_max:
+        if kind:
+            self._check_topic(to)
+        elif to is not None and not 1 <= len(to.encode()) <= self._settings.name_bytes_max:
             raise BadAddressee(f"a name has 1 to {self._settings.name_bytes_max} bytes")
         if len(body) > self.message_bytes_max:
             raise MessageTooLarge(f"{len(body)} bytes, at most {self.message_bytes_max}")
@@ -63,9 +68,14 @@ class Outbox:
         if len(self.entries) >= limit.outbox_entries or self._size + len(body) > limit.outbox_bytes:
             raise OutboxFull(f"{len(self.entries)} messages, {self._size} bytes wait for a station")
         self.highest += 1
-        self.entries[self.highest] = OutEntry(to, body, c)
+        self.entries[self.highest] = OutEntry(to, body, c, kind)
         self._size += len(body)
         return self.highest
+
+    def _check_topic(self, name: str | None) -> None:
+        most = self._settings.topic_bytes_max
+        if not name or not name.isprintable() or len(name.encode()) > most:
+            raise BadAddressee(f"a topic's name has 1 to {most} bytes, and nothing that cannot be printed: {name!r}")
 
     def went_back(self, lastseq: int) -> bool:
         """Whether the stations hold numbers, up to `lastseq`, that this state never gave or never put on a link."""

@@ -10,7 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Container, Set
 
-from roamcast.middleware.host_frames import Ack, Data, Fates, Leave, Msg, Ping, Pong, Seen, Uack, Wait, Welcome
+from roamcast.middleware.host_frames import (
+    Ack,
+    Data,
+    Fates,
+    Heard,
+    Leave,
+    Msg,
+    Ping,
+    Pong,
+    Seen,
+    TopicData,
+    Uack,
+    Unsubscribed,
+    Wait,
+    Welcome,
+)
 from roamcast.middleware.mobile_host.effects import Receipt, StateLost
 from roamcast.middleware.mobile_host.inbox import Inbox
 from roamcast.middleware.mobile_host.journal import Journal
@@ -18,7 +33,10 @@ from roamcast.middleware.mobile_host.liveness import FAR, Liveness
 from roamcast.middleware.mobile_host.outbox import Outbox, OutEntry
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import Acked, AgentImage, OutboxTrimmed, Queued, Sent, Welcomed
-from roamcast.middleware.rows import Item, Kind
+from roamcast.middleware.rows import PRESENCE_KINDS, Item, Kind
+
+VALUE_KINDS = frozenset({Kind.RETAINED}) | PRESENCE_KINDS
+"""What may be the last value of a topic."""
 
 
 class Session:
@@ -74,6 +92,7 @@ class Session:
         self._lost(absent)
         self._stored(frame.lastseq, None, absent)
         self.inbox.open(frame.e, frame.at, frame.gap)
+        self.inbox.end(frame.ended, welcome=True)
         self._passed(frame.passed)
         self.live.open(self.now)
         self.live.stir(self.now)
@@ -102,7 +121,7 @@ class Session:
 
     # ---- frames ----
 
-    def receive(self, frame: Msg | Uack | Pong | Wait | Fates) -> str | None:
+    def receive(self, frame: Msg | Uack | Pong | Wait | Fates | Unsubscribed) -> str | None:
         """A frame of the station. Returns why the session is over, or None."""
         match frame:
             case Msg():
@@ -121,6 +140,10 @@ class Session:
             case Fates(e, absent):
                 if e == self._epoch:
                     self._lost(frozenset(absent))
+            case Unsubscribed(e, ended):
+                if e == self._epoch:
+                    self.inbox.end(ended, welcome=False)
+                    self._journal.send(Heard(e))
         return None
 
     def take_frame(self, frame: Msg) -> str | None:
@@ -128,13 +151,19 @@ class Session:
         inbox = self.inbox
         if frame.prev != inbox.position and "prev_ignored" not in self._mutants:
             return "frame lost"
-        name, low = self._name, self.incarnation & 0xFFFFFFFF
-        before = frame.prev
+        before, sub = frame.prev, None
         for pos, item in frame.entries:
-            if not before < pos <= frame.last:
+            own = self._is_own(item)
+            if pos == before and sub is not None:
+                if item.kind not in VALUE_KINDS or item.topic != sub.topic:
+                    return "bad frame"
+                if self._is_own(sub):
+                    inbox.put_value(item, own)
+                sub = None
+                continue
+            if not before < pos <= frame.last or (own and item.number > self.outbox.highest):
                 return "bad frame"
-            before = pos
-            own = item.incarnation32 == low and item.sender == name
+            before, sub = pos, item if item.kind is Kind.SUB else None
             if own:
                 self._came_back(item)
             inbox.put(pos, item, own)
@@ -148,12 +177,18 @@ class Session:
             return "window exceeded"
         return None
 
+    def _is_own(self, item: Item) -> bool:
+        """Sent by this host in its present incarnation; what a station says of its presence is not."""
+        mine = item.incarnation32 == self.incarnation & 0xFFFFFFFF and item.sender == self._name
+        return mine and item.kind not in PRESENCE_KINDS
+
     def _came_back(self, item: Item) -> None:
         """An own message in the host's stream: it and all before it are stored, whatever became of the UACKs."""
         if "own_not_dropped" not in self._mutants:
             self._taken(item.number, (item.slot, item.n))
-        if item.kind is Kind.REFUSED:
-            self._journal.emit(Receipt(item.number, "refused", (item.slot, item.n)))
+        if item.kind in (Kind.REFUSED, Kind.NOSUB):
+            why = item.body.decode(errors="replace")
+            self._journal.emit(Receipt(item.number, "refused", (item.slot, item.n), reason=why))
 
     def _uack(self, frame: Uack) -> str | None:
         if frame.e != self._epoch:
@@ -195,10 +230,10 @@ class Session:
 
     # ---- what the host says ----
 
-    def submit(self, body: bytes, to: str | None) -> int:
-        """Queue a message and, in an open session, send it. Raises OutboxFull, MessageTooLarge."""
-        number = self.outbox.append(to, body, self.inbox.given_position)
-        self._journal.save(Queued(number, to, body, self.is_open))
+    def submit(self, body: bytes, to: str | None, kind: int) -> int:
+        """Queue a message and, in an open session, send it. Raises as `AgentCore.submit`."""
+        number = self.outbox.append(to, body, self.inbox.given_position, kind)
+        self._journal.save(Queued(number, to, body, self.is_open, kind))
         if self.is_open:
             self.outbox.tx = number
             if len(self.outbox) == 1:
@@ -276,5 +311,9 @@ class Session:
 
     def _send_data(self, number: int, entry: OutEntry) -> None:
         self._sent_data = True
-        self._journal.send(Data(self._epoch, number, entry.c, entry.to, entry.body))
+        if entry.kind:
+            frame = TopicData(self._epoch, number, entry.c, Kind(entry.kind), entry.to or "", entry.body)
+            self._journal.send(frame)
+        else:
+            self._journal.send(Data(self._epoch, number, entry.c, entry.to, entry.body))
         self.live.stir(self.now)

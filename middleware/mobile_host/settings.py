@@ -16,6 +16,7 @@ class AgentSettings:
     message_bytes_max: int = 256 << 10
     """Until a WELCOME says otherwise."""
     name_bytes_max: int = 64
+    topic_bytes_max: int = 96
     window_entries: int = 512
     """Until a WELCOME says otherwise."""
     window_excess: int = 64

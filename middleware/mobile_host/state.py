@@ -12,6 +12,8 @@ same facts as records. What must be durable before what: overview section 7.
     LateAck                         before `ack` returns
     OutboxTrimmed                   the Acked that covers an own message of its range (the same Save at the latest)
     Told                            nothing: without it a notice is told again
+    SubsEnded: what has ended       ACK(e, at) of the session whose WELCOME says it: it is not said again
+    SubsEnded: what it knows        nothing: without it an end is told again
     Epoch                           the HELLO that says it (a late HELLO of an earlier life would pass for a newer one)
     Stations                        nothing: without it the list of before is used
 """
@@ -21,10 +23,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from roamcast.middleware.rows import MessageId
+from roamcast.middleware.rows import Kind, MessageId
 
 Station = tuple[str, int, str, bytes]
 """(id, slot, endpoint, CURVE public key Z85), as in WELCOME."""
+
+
+SENT_KINDS: Final = (0, Kind.TOPIC, Kind.RETAINED, Kind.SUB, Kind.UNSUB)
+"""See Queued."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -66,9 +72,12 @@ class Queued:
 
     number: int
     to: str | None
+    """Addressee, or topic; None: every host."""
     body: bytes
     sent: bool = True
     """It goes, or may have gone, on a link at once; else `Sent` comes before it does."""
+    kind: int = 0
+    """As in TopicData; 0: a broadcast or mail."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -124,6 +133,18 @@ class Told:
 
 
 @dataclass(slots=True, frozen=True)
+class SubsEnded:
+    """Subscriptions that have ended without the host's doing, by their SUBs; news beside what is known."""
+
+    ended: tuple[tuple[int, int, str], ...] = ()
+    """(slot, n, topic), as in Welcome: the application is to be told."""
+    told: tuple[MessageId, ...] = ()
+    """It knows; remembered, for stations may say it again."""
+    settled: tuple[MessageId, ...] = ()
+    """No station says it any more."""
+
+
+@dataclass(slots=True, frozen=True)
 class Stations:
     """The stations that serve hosts now, in place of all that was known."""
 
@@ -131,7 +152,18 @@ class Stations:
 
 
 Fact = (
-    Checkpoint | NewIncarnation | Epoch | Queued | Sent | OutboxTrimmed | Welcomed | Acked | LateAck | Told | Stations
+    Checkpoint
+    | NewIncarnation
+    | Epoch
+    | Queued
+    | Sent
+    | OutboxTrimmed
+    | Welcomed
+    | Acked
+    | LateAck
+    | Told
+    | Stations
+    | SubsEnded
 )
 
 
@@ -147,6 +179,7 @@ _FACTS: Final[tuple[type[Any], ...]] = (
     Told,
     Stations,
     Sent,
+    SubsEnded,
 )
 """A fact's tag on disk is its index here: append only."""
 
@@ -154,9 +187,14 @@ _FIELDS: Final = {kind: (tag, [field.name for field in fields(kind)]) for tag, k
 
 
 def to_plain(fact: Fact) -> list[Any]:
-    """Tag and fields, for an encoder."""
+    """Tag and fields, for an encoder. Without topics it is what a release that knew none can read."""
     tag, names = _FIELDS[type(fact)]
-    return [tag, *[getattr(fact, name) for name in names]]
+    plain = [tag, *[getattr(fact, name) for name in names]]
+    return plain[:-1] if isinstance(fact, Queued) and not fact.kind else plain
+
+
+def _ids(plain: Any) -> tuple[MessageId, ...]:
+    return tuple((slot, n) for slot, n in plain)
 
 
 def from_plain(plain: Any) -> Fact:
@@ -164,10 +202,15 @@ def from_plain(plain: Any) -> Fact:
     tag, *values = plain
     if _FACTS[tag] is Acked:
         le, c, forget, seen = values
-        return Acked(le, c, tuple((slot, n) for slot, n in forget), tuple((slot, n) for slot, n in seen))
+        return Acked(le, c, _ids(forget), _ids(seen))
+    if _FACTS[tag] is SubsEnded:
+        ended, told, settled = values
+        return SubsEnded(tuple((slot, n, topic) for slot, n, topic in ended), _ids(told), _ids(settled))
     if _FACTS[tag] is Stations:
         return Stations(tuple((id_, slot, endpoint, key) for id_, slot, endpoint, key in values[0]))
     fact: Fact = _FACTS[tag](*values)
+    if isinstance(fact, Queued) and fact.kind not in SENT_KINDS:
+        raise ValueError(f"a message of kind {fact.kind}, of a later release")
     return fact
 
 
@@ -186,12 +229,14 @@ class AgentImage:
     """Own numbers up to this may have been on a link."""
     gap: bool = False
     lost: bool = False
-    outbox: dict[int, tuple[str | None, bytes]] = field(default_factory=dict)
-    """Own number -> (addressee or None, body), ascending."""
+    outbox: dict[int, tuple[str | None, bytes, int]] = field(default_factory=dict)
+    """Own number -> (addressee or topic or None, body, kind), ascending; see Queued."""
     late: dict[MessageId, None] = field(default_factory=dict)
     """Late acknowledgements, oldest first."""
     seen: dict[int, int] = field(default_factory=dict)
     """Slot -> n, see Acked."""
+    ended: dict[MessageId, str | None] = field(default_factory=dict)
+    """SUB -> topic of a subscription that has ended; None: the application knows."""
     stations: tuple[Station, ...] = ()
     """The newest list that a station told; () = none yet."""
 
@@ -204,8 +249,8 @@ class AgentImage:
                 self.seen.update(seen)
                 for message_id in forget:
                     self.late.pop(message_id, None)
-            case Queued(number, to, body, sent):
-                self.outbox[number] = (to, body)
+            case Queued(number, to, body, sent, kind):
+                self.outbox[number] = (to, body, kind)
                 self.highest = max(self.highest, number)
                 self.tx = max(self.tx, number) if sent else self.tx
             case Sent(upto):
@@ -224,27 +269,38 @@ class AgentImage:
                 self.epoch = max(self.epoch, e)
             case Told():
                 self.gap = self.lost = False
+            case SubsEnded():
+                self._end(fact)
             case Stations(stations):
                 self.stations = stations
             case NewIncarnation(incarnation, last, lost):
                 self.incarnation, self.last = incarnation, last
                 self.le = self.c = self.highest = self.tx = 0
                 self.lost = self.lost or lost
-                self.outbox, self.seen = {}, {}
+                self.outbox, self.seen, self.ended = {}, {}, {}
             case Checkpoint():
                 self.incarnation, self.epoch, self.last = fact.incarnation, fact.epoch, fact.last
                 self.le, self.c, self.highest, self.gap, self.lost = fact.le, fact.c, fact.highest, fact.gap, fact.lost
                 self.tx = fact.highest if fact.tx < 0 else fact.tx
-                self.outbox, self.late, self.seen, self.stations = {}, {}, {}, ()
+                self.outbox, self.late, self.seen, self.ended, self.stations = {}, {}, {}, {}, ()
 
     def snapshot(self) -> tuple[Fact, ...]:
         """Facts that make a new image equal to this one."""
         head = Checkpoint(
             self.incarnation, self.epoch, self.last, self.le, self.c, self.highest, self.gap, self.lost, self.tx
         )
-        queued = tuple(Queued(number, to, body, number <= self.tx) for number, (to, body) in self.outbox.items())
-        late = tuple(LateAck(slot, n) for slot, n in self.late)
-        return (head, *queued, *late, Acked(self.le, self.c, (), tuple(self.seen.items())), Stations(self.stations))
+        queued = [Queued(number, to, body, number <= self.tx, kind) for number, (to, body, kind) in self.outbox.items()]
+        late = [LateAck(slot, n) for slot, n in self.late]
+        known = tuple(sub for sub, topic in self.ended.items() if topic is None)
+        ends = SubsEnded(tuple((*sub, topic) for sub, topic in self.ended.items() if topic is not None), known)
+        acked = Acked(self.le, self.c, (), tuple(self.seen.items()))
+        return (head, *queued, *late, acked, Stations(self.stations), *([ends] if self.ended else []))
+
+    def _end(self, fact: SubsEnded) -> None:
+        self.ended.update({(slot, n): topic for slot, n, topic in fact.ended})
+        self.ended.update(dict.fromkeys(fact.told))
+        for sub in fact.settled:
+            self.ended.pop(sub, None)
 
     def _trim(self, upto: int) -> None:
         while self.outbox and (first := next(iter(self.outbox))) <= upto:

@@ -11,16 +11,22 @@ from roamcast.middleware.simulator import scenario as stations
 from roamcast.middleware.simulator.lan.keys_options import draw_keys
 from roamcast.middleware.simulator.lan.keys_run import run_keys
 from roamcast.middleware.simulator.run import Drawn, Result, run
+from roamcast.middleware.simulator.unicast.options import draw_unicast
+from roamcast.middleware.simulator.unicast.run import run_unicast
 
 LAN = "lan"
-"""The LAN update layer alone; all other scenarios are of stations and hosts."""
-SCENARIOS = (*stations.SCENARIOS, LAN)
+"""The LAN update layer alone."""
+CMD = "cmd"
+"""The causal unicast alone; all other scenarios are of stations and hosts."""
+SCENARIOS = (*stations.SCENARIOS, LAN, CMD)
 
 Job = tuple[str, int, frozenset[str], Mapping[str, Any]]
 
 
 def draw(scenario: str, seed: int, overrides: Mapping[str, Any]) -> Drawn:
     """The options of a seed. Raises ValueError for an unknown scenario or option."""
+    if scenario == CMD:
+        return draw_unicast(seed, overrides)
     return draw_keys(seed, overrides) if scenario == LAN else stations.draw(scenario, seed, overrides)
 
 
@@ -44,6 +50,8 @@ def _one(job: Job) -> Result:
     scenario, seed, mutants, overrides = job
     if scenario == LAN:
         return run_keys(seed, mutants, overrides)
+    if scenario == CMD:
+        return run_unicast(seed, mutants, overrides)
     return run(scenario, seed, mutants, overrides)
 
 

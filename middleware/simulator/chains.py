@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from roamcast.middleware.simulator.checkers import Judge, Sent
+    from roamcast.middleware.simulator.accounts import Sent
+    from roamcast.middleware.simulator.checkers import Judge
 
 
 def chain(judge: Judge, first: Sent, second: Sent) -> list[str]:

@@ -7,9 +7,9 @@ before. The vectors here count messages per sender and are the judge's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from roamcast.middleware.simulator.accounts import Life, Sent
 from roamcast.middleware.simulator.audiences.rules import TopicRules
 from roamcast.middleware.simulator.chains import chain
 from roamcast.middleware.simulator.world import Event
@@ -25,66 +25,6 @@ class Violation(Exception):
         super().__init__(f"{rule}: " + "; ".join(witness))
         self.rule = rule
         self.witness = witness
-
-
-@dataclass(slots=True)
-class Sent:
-    """One message as its sender's application knows it."""
-
-    label: str
-    host: str
-    to: str | None
-    """For a change of a subscription its host itself."""
-    known: bool | None
-    """Is the addressee a member that every station knows, or does everybody know that the host may send on the topic?
-    False: nobody of that name, or it may not; None: may be refused or not."""
-    time: int
-    sender: int
-    """Index of the sender's identity."""
-    index: int
-    """1-based place among the messages of that identity."""
-    past: dict[int, int]
-    """Identity -> how many of its messages happened before this one."""
-    stored: bool = False
-    given_to_any: bool = False
-    refused: bool = False
-    refused_by: object = None
-    unknown: bool = False
-    lost: bool = False
-    """Its sender was told that no station has it."""
-    forgotten: bool = False
-    """Its sender's process has ended since: nobody holds its receipt any more."""
-    topic: str | None = None
-    kind: str = "send"
-    """On a topic: send, retain; sub, unsub."""
-
-
-@dataclass(slots=True)
-class Life:
-    """One identity (incarnation) of a host: what its application lived through."""
-
-    host: str
-    number: int
-    excused_before: int
-    """Messages sent before this time may be missing (not yet a member, or an announced gap)."""
-    past: dict[int, int] = field(default_factory=dict)
-    given: dict[str, bool] = field(default_factory=dict)
-    """Label -> durably acknowledged."""
-    given_at: dict[str, int] = field(default_factory=dict)
-    passed: dict[int, int] = field(default_factory=dict)
-    """Identity -> how many of its messages are known to be given or excused here."""
-    skipped: dict[str, str] = field(default_factory=dict)
-    """Excused message -> the given one that follows it."""
-    log: list[tuple[str, str]] = field(default_factory=list)
-    """Program order: ('sent' | 'given', label)."""
-    inherited: frozenset[str] = frozenset()
-    """Acknowledged by older identities: need not come again."""
-    first: bool = True
-    """The identity that was enrolled."""
-    gap_told: int = 0
-    """When it was last told of one."""
-    joining: bool = False
-    """Told of a gap as a new identity: a member from some moment before the next sign of it."""
 
 
 class Judge:
@@ -112,6 +52,7 @@ class Judge:
             "value": self._value,
             "ended": self._ended,
             "rights": self._touched,
+            "settled": self._is_settled_sub,
             "refused": self._refused,
             "gap": self._gap,
             "acked": self._acked,
@@ -204,6 +145,9 @@ class Judge:
         message.given_to_any = True
         self.topics.value(life, message, stamp)
 
+    def _is_settled_sub(self, time: int, host: str, label: str) -> None:
+        self.topics.settled(self.current[host], label)
+
     def _ended(self, time: int, host: str, topic: str) -> None:
         life = self.current[host]
         lost = self.losses is not None and self.losses.may_have_gap(host)
@@ -262,7 +206,7 @@ class Judge:
             if start < count:
                 for before in self._streams[sender][start:count]:
                     if before is not None and before.label not in life.given and before.to in (None, life.host):
-                        if self._owed(before, life) and not self._gone(before):
+                        if self._owed(before, life) and not self.is_gone(before):
                             self._out_of_order(life, before, message)
                         life.skipped[before.label] = message.label
                 passed[sender] = count
@@ -275,7 +219,7 @@ class Judge:
             return self.topics.owed(message, life)
         return message.to is None or (message.to == life.host and message.known is True)
 
-    def _gone(self, message: Sent) -> bool:
+    def is_gone(self, message: Sent) -> bool:
         """Whether nobody has it any more, since a station was lost."""
         if message.lost or (message.unknown and not message.stored and not message.given_to_any):
             return True
@@ -372,7 +316,7 @@ class Judge:
                 missed = not life_there.first or message.time < life_there.gap_told
                 return settled or message.to not in hosts or missed
         certain = message.stored or message.given_to_any or mine
-        return not (certain and self._owed(message, life)) or self._gone(message)
+        return not (certain and self._owed(message, life)) or self.is_gone(message)
 
     def finish(self, hosts: Sequence[str]) -> None:
         """Demand that everything owed to `hosts` (those that came back) has arrived."""
@@ -405,14 +349,14 @@ class Judge:
             ours = self.lives[message.sender] is self.current[message.host] and message.host in hosts
             bodies = set() if self.losses is None else self.losses.bodies
             told = message.forgotten or message.lost or message.label in bodies
-            if message.stored and ours and not told and self._gone(message):
+            if message.stored and ours and not told and self.is_gone(message):
                 return f"{message.host} was told that {message.label} is stored, and not that it is lost"
         return None
 
     def _out_of_order(self, life: Life, first: Sent, second: Sent) -> None:
-        chain = self.chain(first, second)
+        steps = chain(self, first, second)
         if first.label in life.given:
             end = f"{life.host} was given {second.label} first and {first.label} at {life.given_at[first.label]} us"
         else:
             end = f"{life.host} was given {second.label} without {first.label}"
-        raise Violation("order", [f"{first.label} before {second.label} because {', '.join(chain)}", end])
+        raise Violation("order", [f"{first.label} before {second.label} because {', '.join(steps)}", end])

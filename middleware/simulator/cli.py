@@ -18,15 +18,17 @@ from typing import Any
 from roamcast.middleware.simulator.campaign import SCENARIOS, campaign, draw
 from roamcast.middleware.simulator.lan.study import Finding, study_theorems, study_windows
 from roamcast.middleware.simulator.run import Result
+from roamcast.middleware.simulator.unicast.study import study_records
 
 Study = Callable[[range, Callable[[str], None]], Finding]
 """Of seeds; the second argument hears of the progress."""
 
-STUDIES: dict[str, tuple[Study, str]] = {
-    "lan": (study_windows, "how briefly nodes of a LAN may run together before updates come late (paper 004)"),
-    "lan-theorems": (study_theorems, "whether the theorems of paper 004 hold, and how near runs come to them"),
+STUDIES: dict[str, tuple[Study, str, int]] = {
+    "lan": (study_windows, "how briefly nodes of a LAN may run together before updates come late (paper 004)", 300),
+    "lan-theorems": (study_theorems, "whether the theorems of paper 004 hold, and how near runs come to them", 300),
+    "s-records": (study_records, "what a mail between stations carries beside the matrix and SES (paper 002)", 3),
 }
-"""Name -> (the study, what it measures)."""
+"""Name -> (the study, what it measures, seeds that are enough)."""
 
 
 class _Stopped(BaseException):
@@ -42,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         draw(chosen.scenario, chosen.seed, overrides)
         if chosen.count < 1 or chosen.jobs < 1:
             raise ValueError("--count and --jobs are at least 1")
-        if chosen.command == "study" and chosen.seeds < 1:
+        if chosen.command == "study" and chosen.seeds is not None and chosen.seeds < 1:
             raise ValueError("--seeds is at least 1")
     except SystemExit as stop:
         return 0 if stop.code == 0 else 2
@@ -73,10 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quiet", action="store_true", help="no banner and no digest of runs that pass")
     commands = parser.add_subparsers(dest="command", metavar="study NAME")
     study = commands.add_parser("study", help=f"measure over many seeds: {', '.join(STUDIES)}")
-    listing = "; ".join(f"{name}: {what}" for name, (_, what) in STUDIES.items())
+    listing = "; ".join(f"{name}: {what}" for name, (_, what, _) in STUDIES.items())
     study.add_argument("name", choices=STUDIES, metavar="NAME", help=listing)
     study.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where NAME.svg goes (default: here)")
-    study.add_argument("--seeds", type=int, default=300, metavar="N", help="seeds 1 .. N, default 300")
+    enough = ", ".join(f"{seeds} for {name}" for name, (_, _, seeds) in STUDIES.items())
+    study.add_argument("--seeds", type=int, metavar="N", help=f"seeds 1 .. N, default {enough}")
     return parser
 
 
@@ -116,9 +119,9 @@ def _run(chosen: argparse.Namespace, overrides: dict[str, Any]) -> int:
 
 def _study(chosen: argparse.Namespace) -> int:
     """The table on stdout, the chart in a file, progress on stderr."""
-    study, _ = STUDIES[chosen.name]
+    study, _, enough = STUDIES[chosen.name]
     chosen.out.mkdir(parents=True, exist_ok=True)
-    finding = study(range(1, chosen.seeds + 1), lambda line: print(line, file=sys.stderr, flush=True))
+    finding = study(range(1, (chosen.seeds or enough) + 1), lambda line: print(line, file=sys.stderr, flush=True))
     path = chosen.out / f"{chosen.name}.svg"
     path.write_text(finding.chart, encoding="utf-8")
     print(f"{finding.table}\nchart: {path}", flush=True)

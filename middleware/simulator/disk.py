@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Generic, TypeVar
 
+from roamcast.middleware.errors import ensure
 from roamcast.middleware.lan_update.records import LanImage
 from roamcast.middleware.membership.invitations import InvitationImage
 from roamcast.middleware.writes import DurableState
@@ -167,3 +168,12 @@ def copy_state(state: DurableState) -> DurableState:
         invitations=InvitationImage(dict(state.invitations.invitations)),
         lan=copy_lan(state.lan),
     )
+
+
+def stored_item(disk: Disk[DurableState], slot: int, n: int) -> bytes:
+    """The item of a message that a core no longer holds in memory."""
+    disk.sync()
+    row = disk.state.rows.get((slot, n))
+    item = row.item if row is not None and not row.lean else disk.state.items[slot, n].item
+    ensure(item is not None, "the store holds no item")
+    return item or b""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -18,49 +17,27 @@ from roamcast.middleware.mobile_host.effects import (
     Disconnect,
     Discontinuity,
     Ended,
+    Notice,
     Receipt,
     Report,
     Save,
     SendUp,
     StateLost,
+    SubscriptionEnded,
 )  # fmt: skip
 from roamcast.middleware.mobile_host.settings import AgentSettings
-from roamcast.middleware.mobile_host.state import AgentImage, Fact, NewIncarnation
+from roamcast.middleware.mobile_host.state import AgentImage, NewIncarnation
+from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, Kind
 from roamcast.middleware.simulator.disk import Disk
+from roamcast.middleware.simulator.habits import Habits
 from roamcast.middleware.simulator.links import Connection, RadioNet, StationSide
 from roamcast.middleware.simulator.world import Trace, World
+
+STATES = {Kind.SUB: "subscribed", Kind.UNSUB: "unsubscribed", Kind.NOSUB: "refused"}
 
 
 class _Killed(Exception):
     """The process dies here."""
-
-
-@dataclass(slots=True)
-class Habits:
-    """How the application takes and acknowledges."""
-
-    take_max: int = 1_000
-    """Taken at one go ..."""
-    take_gap: int = 0
-    """... then it works for this long, microseconds."""
-    lag: int = 0
-    """So many messages are kept unacknowledged ..."""
-    ack_delay: int = 0
-    """... for at most this long."""
-    kill_per_effect: float = 0.0
-
-
-def apply_facts(image: AgentImage, facts: tuple[Fact, ...]) -> None:
-    """The reference meaning of a Save."""
-    for fact in facts:
-        image.apply(fact)
-
-
-def copy_image(image: AgentImage) -> AgentImage:
-    """A copy, made of the facts that a compacted state file would hold."""
-    copy = AgentImage()
-    apply_facts(copy, image.snapshot())
-    return copy
 
 
 class HostNode:
@@ -95,7 +72,13 @@ class HostNode:
         self._zero = 0
         self._timer_at: int | None = None
         self._labels: dict[int, str] = {}
-        self._held: list[tuple[int, str | None]] = []
+        self._former: dict[int, dict[int, str]] = {}
+        """Labels of earlier incarnations."""
+        self.peers: Mapping[str, HostNode] = {}
+        self.presence: dict[str, bool] = {}
+        """What the application was told last of other hosts."""
+        self._held: list[tuple[int, str | None, int]] = []
+        """(token, label, session)."""
         self._take_at = 0
         self._ack_timer = False
 
@@ -141,6 +124,7 @@ class HostNode:
     def wipe(self) -> None:
         """The application is installed anew: no state."""
         self.kill()
+        self._former[self.disk.state.incarnation & 0xFFFFFFFF] = self._labels
         self.disk.reset(AgentImage())
         self._labels = {}
         self._trace.tell("identity", self.name, "wiped")
@@ -208,18 +192,27 @@ class HostNode:
 
     def submit(self, label: str, body: bytes, to: str | None, known: bool | None) -> None:
         """Broadcast, or send mail; accepted once it is durable here."""
+        self._enter(label, lambda core: core.submit(body, to), to, known)
+
+    def publish(self, label: str, what: str, topic: str, body: bytes, known: bool | None) -> None:
+        """On a topic: 'send', 'retain'; 'sub', 'unsub', which are mail to oneself as far as the judge can see."""
+        to = self.name if what in ("sub", "unsub") else None
+        kind = {"send": Kind.TOPIC, "retain": Kind.RETAINED, "sub": Kind.SUB, "unsub": Kind.UNSUB}[what]
+        self._enter(label, lambda core: core.submit(body, topic, kind), to, known, topic, what)
+
+    def _enter(self, label: str, submit: Callable[[AgentCore], int], *told: Any) -> None:
         if self.core is None or self.frozen_until > self._world.now:
             return
         accepted: list[Callable[[], None]] = []
 
         def call(core: AgentCore) -> None:
             try:
-                number = core.submit(body, to)
+                number = submit(core)
             except LocalProtocolError as error:
                 self._trace.note("not taken", self.name, label, type(error).__name__)
                 return
             self._labels[number] = label
-            accepted.append(lambda: self._trace.tell("sent", self.name, label, to, known))
+            accepted.append(lambda: self._trace.tell("sent", self.name, label, *told))
 
         self.act(call, accepted, pump=False)
         self.act(None)
@@ -262,7 +255,8 @@ class HostNode:
             given = core.take()
             if given is None or isinstance(given, Ended):
                 break
-            self._held.append((given.token, self._take(given)))
+            le = given.place[0] if isinstance(given, Delivered) else 0
+            self._held.append((given.token, self._take(given), le))
         else:
             if habits.take_gap:
                 self._take_at = self._world.now + habits.take_gap
@@ -274,22 +268,47 @@ class HostNode:
             self._ack_timer = True
             self._world.after(max(habits.ack_delay, 1), self._ack_rest, self.life)
 
-    def _take(self, given: Delivered | Discontinuity | StateLost) -> str | None:
+    def _take(self, given: Delivered | Notice) -> str | None:
         """Tell the judge what the application was given; returns the label to acknowledge."""
         match given:
-            case Delivered():
-                label = given.body.partition(b" ")[0].decode()
-                self._trace.tell("given", self.name, label)
+            case Delivered(kind=kind) if kind in PRESENCE_KINDS:
+                self.presence[given.sender] = kind is Kind.ONLINE
+                self._trace.note("presence", self.name, given.sender, kind.name)
+            case Delivered(kind=kind) if kind in SUBSCRIPTION_KINDS:
+                label = self._labels[given.number]
+                self._trace.tell("changed", self.name, label, STATES[kind])
                 return label
+            case Delivered():
+                label = given.body.partition(b" ")[0].decode() or self.peers[given.sender].label_of(given)
+                stamp = (given.hlc, given.id[0])
+                if given.retained:
+                    self._trace.tell("value", self.name, label, stamp)
+                    return None
+                self._trace.tell("given", self.name, label, stamp)
+                return label
+            case SubscriptionEnded(topic=topic):
+                self._trace.tell("ended", self.name, topic)
             case Discontinuity():
                 self._trace.tell("gap", self.name)
             case StateLost():
                 self._trace.note("state lost", self.name)
         return None
 
+    def label_of(self, given: Delivered | Item) -> str:
+        """Of a message of this host without a body."""
+        if given.incarnation32 == self.disk.state.incarnation & 0xFFFFFFFF:
+            return self._labels[given.number]
+        return self._former.get(given.incarnation32, {}).get(given.number, "")
+
     def _acknowledge(self, core: AgentCore, count: int, done: list[Callable[[], None]]) -> None:
         token = self._held[count - 1][0]
-        labels = [label for _, label in self._held[:count] if label is not None]
+        inbox, open_ = core.session.inbox, core.session.is_open and not core.session.inbox.frozen
+        done.extend(
+            partial(self._trace.tell, "settled", self.name, label)
+            for _, label, le in self._held[:count]
+            if label is not None and open_ and le == inbox.le
+        )
+        labels = [label for _, label, _ in self._held[:count] if label is not None]
         del self._held[:count]
         core.ack(token)
         done.extend(partial(self._trace.tell, "acked", self.name, label) for label in labels)
@@ -350,13 +369,14 @@ class HostNode:
         if not self.disk.state.incarnation or not any(isinstance(fact, NewIncarnation) for fact in facts):
             return []
         receipts = [effect for effect in effects if isinstance(effect, Receipt)]
-        label = self._labels
+        label, before = self._labels, self.disk.state.incarnation & 0xFFFFFFFF
         unknown = [label[receipt.number] for receipt in receipts if receipt.state == "unknown"]
         carried = {receipt.became: label[receipt.number] for receipt in receipts if receipt.state == "renumbered"}
 
         def change() -> None:
             for label in unknown:
                 self._trace.tell("receipt", self.name, label, "unknown")
+            self._former[before] = self._labels
             self._labels = carried
             self._trace.tell("identity", self.name, "unknown here", *carried.values())
 

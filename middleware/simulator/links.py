@@ -279,7 +279,9 @@ def on_the_wire(frame: PeerFrame, load: Callable[[int, int], bytes]) -> PeerFram
             there = [(p, one if one.item else replace(one, item=load(one.slot, one.n))) for p, one in entries]
             return replace(frame, entries=tuple(there))
         case Snapshot(rows=placed, values=values):
-            kept = tuple((v, one if one.item else replace(one, item=load(one.slot, one.n))) for v, one in values)
+            kept = tuple(
+                (v, replace(one, item=load(one.slot, one.n)) if one.item is None else one) for v, one in values
+            )
             return replace(frame, rows=tuple((at, copy_row(row, load)) for at, row in placed), values=kept)
         case _:
             return frame

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roamcast.middleware.rows import CONTROL_KINDS, MessageId
+from roamcast.middleware.rows import STATION_KINDS, SUBSCRIPTION_KINDS, MessageId, Row
+from roamcast.middleware.simulator.checkers import Violation
 from roamcast.middleware.simulator.items import decode_item
 
 if TYPE_CHECKING:
@@ -39,22 +40,14 @@ class Losses:
             if cut is None:
                 continue
             for (origin, n), row in self._sim.stations[slot].disk.state.rows.items():
-                if origin == slot and n > cut and row.kind not in CONTROL_KINDS and _label(row.item) == label:
+                if origin == slot and n > cut and self._label(row) == label:
                     return True
         return False
 
-    def give_up(self, message: MessageId) -> str | None:
-        """A station calls the body of a mail lost. Returns what speaks against that."""
-        if message[0] not in self._sim.operators.lost:
-            return f"station {message[0]}, its origin, is not lost"
-        for slot in self._sim.slots:
-            state = self._sim.stations[slot].disk.state
-            row = state.rows.get(message)
-            if (row is not None and not row.lean) or message in state.items:
-                return f"station {slot} has it"
+    def give_up(self, message: MessageId) -> None:
+        """The body of a mail is gone."""
         rows = (node.disk.state.rows.get(message) for node in self._sim.stations.values())
-        self.bodies |= {_label(row.item) for row in rows if row is not None and not row.lean}
-        return None
+        self.bodies |= {self._label(row) for row in rows if row is not None and not row.lean}
 
     def holders(self, label: str) -> list[int]:
         """Living stations that have the message."""
@@ -63,7 +56,7 @@ class Losses:
             for slot in self._sim.slots
             if self._sim.stations[slot].serves()
             for row in self._sim.stations[slot].disk.state.rows.values()
-            if row.kind not in CONTROL_KINDS and _label(row.item) == label
+            if self._label(row) == label
         ]
 
     def may_have_gap(self, host: str) -> bool:
@@ -73,6 +66,23 @@ class Losses:
         held = [key[0] for state in lost for key in (*state.records, *state.held)]
         return not numbers.isdisjoint(held)
 
+    def _label(self, row: Row) -> str:
+        if row.item is None or row.kind in STATION_KINDS:
+            return ""
+        item = decode_item(row.item)
+        if item.body and row.kind not in SUBSCRIPTION_KINDS:
+            return item.body.partition(b" ")[0].decode()
+        return self._sim.named[item.sender].label_of(item)
 
-def _label(item: bytes | None) -> str:
-    return decode_item(item).body.partition(b" ")[0].decode() if item else ""
+
+def give_up(simulation: Simulation, message: MessageId) -> None:
+    """A station calls the body of a mail lost. Raises Violation: its origin is not lost, or a living station has it."""
+    wrong = [] if message[0] in simulation.operators.lost else [f"station {message[0]}, its origin, is not lost"]
+    for slot in simulation.slots:
+        state = simulation.stations[slot].disk.state
+        row = state.rows.get(message)
+        if (row is not None and not row.lean) or message in state.items:
+            wrong.append(f"station {slot} has it")
+    if wrong or simulation.judge.losses is None:
+        raise Violation("body given up", [f"the body of {message} is called lost", *wrong])
+    simulation.judge.losses.give_up(message)

@@ -41,8 +41,9 @@ def unsettled(simulation: Simulation, living: Sequence[HostNode]) -> list[str]:
         spooled = [key for key, entries in state.spools.items() if entries and _lives(key[0], living)]
         if spooled:
             left.append(f"station {slot} still holds a spool of record {spooled[0]}")
-        if state.items and not any(state.spools.values()):
-            left.append(f"station {slot} holds items {list(state.items)[:3]} that no spool names")
+        kept = {(value.slot, value.n) for value in state.last.values()}
+        if (idle := state.items.keys() - kept) and not any(state.spools.values()):
+            left.append(f"station {slot} holds items {sorted(idle)[:3]} that no spool and no topic names")
     for host in living:
         left += _custody(simulation, host)
     return left

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.state import AgentImage
-from roamcast.middleware.rows import MessageId
 from roamcast.middleware.settings import MS, SECOND
-from roamcast.middleware.simulator.audiences.ending import shown, values_differ
+from roamcast.middleware.simulator.audiences.ending import shown, subscriptions_differ, values_differ
 from roamcast.middleware.simulator.audiences.rights import Rights
 from roamcast.middleware.simulator.checkers import Judge, Violation
+from roamcast.middleware.simulator.counting import counts
 from roamcast.middleware.simulator.disk import Disk, apply_writes, copy_state, disk_faults
 from roamcast.middleware.simulator.faults import Adversary
-from roamcast.middleware.simulator.host_node import Habits, HostNode, apply_facts, copy_image
+from roamcast.middleware.simulator.habits import Habits, apply_facts, copy_image
+from roamcast.middleware.simulator.host_node import HostNode
 from roamcast.middleware.simulator.links import RadioNet, WiredNet
-from roamcast.middleware.simulator.losses import Losses
+from roamcast.middleware.simulator.losses import Losses, give_up
 from roamcast.middleware.simulator.operators import Operators
 from roamcast.middleware.simulator.quiescence import Meter, undrained, unsettled
 from roamcast.middleware.simulator.scenario import Options, draw, stream
@@ -27,8 +29,6 @@ from roamcast.middleware.simulator.station_node import StationNode
 from roamcast.middleware.simulator.world import Trace, World
 from roamcast.middleware.writes import DurableState
 
-COUNTED = ("State", "Spooled", "SpoolPart", "NoRec", "Expire", "Pull", "Body", "Keep")
-"""Frames between stations that a run counts."""
 EVENTS_MAX = 1_500_000
 """More events than this in one run are a storm."""
 SETUP_MAX = 20 * SECOND
@@ -91,8 +91,9 @@ class Simulation:
         """Stations that the configuration calls ended -> heir; 0: lost."""
         self.stations: dict[int, StationNode] = {}
         self.hosts: list[HostNode] = []
+        self.named: dict[str, HostNode] = {}
         self._seed = seed
-        self._mutants = mutants
+        self._mutants = mutants | {"lean_blind"} if options.lean_blind else mutants
         self.calm = False
         self.enrolled = 0
         """Hosts whose enrolment was asked for, so far."""
@@ -106,6 +107,7 @@ class Simulation:
         self.operators = Operators(self, seed)
         self.rights = Rights(self, seed, options)
         self.judge.topics.rights = self.rights
+        self.rights.at_once()
         for station in self.stations.values():
             station.told = self.operators.effect
         self.publish()
@@ -124,15 +126,8 @@ class Simulation:
             self.world, self.trace, self.radio, self.wired, slot, founders, options.settings(), disk,
             StationFaults(), rng, rng.randint(-options.skew, options.skew), self._mutants,
         )  # fmt: skip
-        node.gave_up = self._gave_up
-        node.blind = options.lean_blind and options.lean_bytes > 0 and options.copies == 1
+        node.gave_up = partial(give_up, self)
         return node
-
-    def _gave_up(self, message: MessageId) -> None:
-        losses = self.judge.losses
-        wrong = "no station is lost" if losses is None else losses.give_up(message)
-        if wrong is not None:
-            raise Violation("body given up", [f"the body of {message} is called lost", wrong])
 
     def add_station(self, slot: int, sponsor: int) -> None:
         """A newcomer whose JOIN was answered starts for the first time."""
@@ -142,7 +137,7 @@ class Simulation:
         node = self.stations[slot] = self._station(slot, (), DurableState(view=view))
         node.told, node.known = self.operators.effect, {host.number: host.name for host in self.hosts}
         node.faults = self._faults()
-        self.rights.publish()
+        self.rights.tell(node)
         for ended, heir in self.ended.items():
             node.order("close_station", ended, heir)
         self.trace.note("joins", slot, sponsor)
@@ -183,7 +178,9 @@ class Simulation:
         def done() -> None:
             self.trace.tell("member", name)
             self.hosts.append(host)
-            self.rights.publish()
+            self.named[name] = host
+            host.peers = self.named
+            self.rights.joined(name)
             for other in self.stations:
                 if other != slot:
                     self.world.after(rng.randint(0, import_delay), self.stations[other].learn, number, name)
@@ -328,7 +325,7 @@ class Simulation:
             self.operators.release()
             untold = self.judge.untold(names)
             late = ([untold] if untold else []) + undrained(self) + unsettled(self, living)
-            return late or shown(self) or values_differ(self, names)
+            return late or shown(self) or values_differ(self, names) or subscriptions_differ(self, names)
 
         try:
             self._wait("no rest", RETURN_MAX, waiting)
@@ -360,17 +357,7 @@ class Simulation:
 
     def counts(self) -> dict[str, int]:
         """What the run did, for the campaign's table."""
-        return {
-            "messages": len(self.judge.messages),
-            "deliveries": self.judge.deliveries,
-            "crashes": sum(station.crashes for station in self.stations.values()),
-            "kills": sum(host.kills for host in self.hosts),
-            "cuts": self.radio.cuts,
-            "events": self.world.events_run,
-            "values": self.judge.topics.values,
-            **{name: self.wired.counts.get(name, 0) for name in COUNTED},
-            "given up": 0 if self.judge.losses is None else len(self.judge.losses.bodies),
-        }
+        return counts(self)
 
 
 def run(

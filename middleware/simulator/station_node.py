@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -27,16 +27,17 @@ from roamcast.middleware.effects import (
 )
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.host_frames import Msg, UpFrame
-from roamcast.middleware.rows import SUBSCRIPTION_KINDS, Kind, MessageId
+from roamcast.middleware.rows import MessageId
 from roamcast.middleware.settings import Settings
-from roamcast.middleware.simulator.disk import Disk
+from roamcast.middleware.simulator.audiences.leaving import check_rights
+from roamcast.middleware.simulator.disk import Disk, stored_item
 from roamcast.middleware.simulator.items import brief, decode_item, encode_item
 from roamcast.middleware.simulator.links import Connection, RadioNet, WiredNet, on_the_wire
 from roamcast.middleware.simulator.station_faults import Crash, DiskFull, Halted, StationFaults
 from roamcast.middleware.simulator.world import Trace, World
-from roamcast.middleware.topics import Topics
 from roamcast.middleware.station.core import StationCore
 from roamcast.middleware.station_frames import PeerFrame, SpoolPart
+from roamcast.middleware.topics import Topics
 from roamcast.middleware.writes import DurableState, PutStart
 
 WALL_ZERO = 1_800_000_000_000_000
@@ -97,8 +98,6 @@ class StationNode:
         self._orders: list[tuple[str, tuple[Any, ...]]] = []
         """What the configuration says: told again after each start."""
         self._topics: tuple[int, Topics] | None = None
-        self.blind = False
-        """It expects no addressee anywhere: whoever needs a body must ask for it."""
 
     # ---- life ----
 
@@ -125,14 +124,12 @@ class StationNode:
             slot=self.slot, founders=self.founders, settings=self.settings, image=self.disk.load(),
             encode_item=encode_item, mutants=self._mutants,
         )  # fmt: skip
-        if self.blind:
-            self.core.ledger.fifo.body_to = lambda row: frozenset() if row.kind is Kind.MAIL else None
+        if self._topics is not None:
+            self.put("set_topics", self._topics[1])
         for number, name in self.known.items():
             self.put("learn_host", number, name)
         for number, (name, _) in self._enrolling.items():
             self.put("enrol", number, name)
-        if self._topics is not None:
-            self.put("set_topics", self._topics[1])
         for method, arguments in self._orders:
             self.put(method, *arguments)
         self._unlogged = []
@@ -351,12 +348,10 @@ class StationNode:
                 self._unlogged.append((WALL_ZERO + self._world.now + self._skew, effect))
             case Deliver(channels, prev, last, entries):
                 self.disk.sync()
-                items = [
-                    (position, decode_item(holder.item or self._load(holder.slot, holder.n)))
-                    for position, holder in entries
-                ]
-                frame = Msg(prev, last, tuple(items))
-                self._check_rights(channels, frame)
+                held = [(position, one.item or self._load(one.slot, one.n)) for position, one in entries]
+                frame = Msg(prev, last, tuple((position, decode_item(item)) for position, item in held))
+                if self.core is not None:
+                    check_rights(self.core, [self._channels[channel].host for channel in channels], frame)
                 for channel in channels:
                     if channel not in self._full:
                         self._send_host(channel, frame)
@@ -392,18 +387,6 @@ class StationNode:
             case SlotGiven() | HandedOver():
                 self.told(self, effect)
 
-    def _check_rights(self, channels: Sequence[Channel], frame: Msg) -> None:
-        """From the moment a station knows of a right that is gone it hands nothing over (one-order.md O8)."""
-        named = {item.topic for _, item in frame.entries if item.topic and item.kind not in SUBSCRIPTION_KINDS}
-        if not named or self.core is None or "denied_leaves" in self._mutants:
-            return
-        topics, numbers = self.core.ledger.topics, self.core.ledger.numbers
-        for channel in channels:
-            host = self._channels[channel].host
-            for name in named:
-                allowed = topics.may_receive(topics.number(name, numbers), host.number)
-                ensure(allowed, f"a message on {name} goes to {host.name}, which may not receive it")
-
     def _send_peer(self, slot: int, frame: PeerFrame) -> None:
         if isinstance(frame, SpoolPart):
             state = self.disk.state
@@ -424,9 +407,4 @@ class StationNode:
             self.put("channel_lost", channel)
 
     def _load(self, slot: int, n: int) -> bytes:
-        """The item of a message that the core no longer holds in memory."""
-        self.disk.sync()
-        row = self.disk.state.rows.get((slot, n))
-        item = row.item if row is not None and not row.lean else self.disk.state.items[slot, n].item
-        ensure(item is not None, "the store holds no item")
-        return item or b""
+        return stored_item(self.disk, slot, n)

@@ -39,7 +39,6 @@ from roamcast.middleware.station_frames import (
     Adopt,
     Adopted,
     AdoptPart,
-    Body,
     BodyFrame,
     Claimed,
     Claims,
@@ -47,12 +46,9 @@ from roamcast.middleware.station_frames import (
     DataBatch,
     GroupFrame,
     GroupQuery,
-    Keep,
-    Kept,
     Nack,
     Noted,
     PeerFrame,
-    Pull,
     Reserve,
     Reserved,
     Snapshot,
@@ -85,7 +81,6 @@ class StationCore:
         self.subscriptions = Subscriptions(self.ledger)
         self.bodies = Bodies(self.ledger)
         self.downlink = Downlink(self.ledger, self.subscriptions, self.bodies)
-        self.bodies.came = self.downlink.body_came
         self.gate = Gate(self.ledger)
         shared = self.ledger, self.downlink, self.asking
         self.expiry = Expiry(*shared, self.gate, self.subscriptions)
@@ -96,7 +91,7 @@ class StationCore:
         self.retention = Retention(*shared, self.expiry, self.bodies)
         self.admission = Admission(self.ledger, self.sessions, self.asking, self.gate, self.bodies)
         self.sessions.ask_host, self.sessions.opened = self.admission.request, self.admission.opened
-        self.heir = Heir(self.ledger, self.sessions, self.asking, self.retention, self.bodies)
+        self.heir = Heir(self.ledger, self.sessions, self.asking, self.retention, self.presence, self.bodies)
         self.group = Group(self.ledger)
         self._delivery = Delivery(self.ledger, self.expiry, self.downlink, self.subscriptions)
         self.reservation = Reservation(self.ledger, dict(image.reserved))
@@ -105,7 +100,6 @@ class StationCore:
         self.newcomer = Newcomer(self.ledger, image.last_position, len(image.rows)) if joining else None
         self._closed_by_driver: str | None = None
         self._started = False
-        self._silence_at = 0
 
     # ---- a tick ----
 
@@ -194,16 +188,14 @@ class StationCore:
                 ledger.out += ledger.fifo.receive_claims(slot, frame, ledger.now)
         elif isinstance(frame, Nack):
             ledger.out += ledger.fifo.receive_nack(slot, frame)
+        elif isinstance(frame, BodyFrame):
+            self.bodies.receive(slot, frame)
         elif not isinstance(frame, LanPacket | LanAck):
             self._receive_group(slot, frame)
 
-    def _receive_group(self, slot: int, frame: CustodyFrame | GroupFrame | BodyFrame) -> None:
+    def _receive_group(self, slot: int, frame: CustodyFrame | GroupFrame) -> None:
         """What stations say to each other about hosts and about the group."""
         match frame:
-            case Pull() | Body() | Keep():
-                self.bodies.receive(slot, frame)
-            case Kept():
-                self.heir.kept(slot, frame)
             case Adopt():
                 self.heir.adopt(slot, frame)
             case AdoptPart():
@@ -321,6 +313,7 @@ class StationCore:
             self.heir.take_place(slot, heir)
         else:
             self.heir.forget(slot)
+            self.presence.lost(slot)
         self.admission.settle()
         self.sessions.call_again(slot)
 
@@ -375,23 +368,12 @@ class StationCore:
         if due is not None and due <= ledger.now and (not ledger.view.handing or "r_runs_on" in ledger.mutants):
             self.retention.collect()
             self._check_uplinks()
-        self._silent_channels()
+        self.uplink.hang_up_silent()
         for channel, (host, hello, wait_at) in list(self.sessions.held.items()):
             if wait_at <= ledger.now:
                 self.sessions.held[channel] = (host, hello, ledger.now + ledger.settings.wait_interval)
                 self.gate.say(channel)
         self._delivery.run(ledger.own)
-
-    def _silent_channels(self) -> None:
-        """Hang up channels that have been silent for twice their ping interval and the slack."""
-        ledger = self.ledger
-        if ledger.now < self._silence_at:
-            return
-        self._silence_at = ledger.now + ledger.settings.silence_slack // 2
-        for channel, record in list(ledger.channels.items()):
-            if ledger.now - record.heard > 2 * record.ping_us + ledger.settings.silence_slack:
-                self.sessions.channel_lost(channel)
-                ledger.hang_up(channel, "silent")
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next; None: nothing to wait for."""
@@ -404,7 +386,7 @@ class StationCore:
             self.admission.next_deadline(),
             *([] if ledger.view.handing else self._custody_deadlines()),
             ledger.fifo.next_deadline(ledger.now),
-            self._silence_at if ledger.channels else None,
+            self.uplink.silence_at if ledger.channels else None,
             min((wait_at for _, _, wait_at in self.sessions.held.values()), default=None),
         ]
         return min((due for due in candidates if due is not None), default=None)

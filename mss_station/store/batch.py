@@ -17,12 +17,21 @@ from roamcast.middleware.errors import InvariantError, ensure
 from roamcast.middleware.lan_update.records import DropEntry, LanWrite, PutAlive, PutEntry, PutFound, PutHistory
 from roamcast.middleware.membership.invitations import DropInvitation, PutInvitation
 from roamcast.middleware.rows import MessageId, SpoolItem
+from roamcast.middleware.spool_writes import (
+    DropSpoolItems,
+    PutItems,
+    RecordKey,
+    SpoolAdd,
+    SpoolDrop,
+    SpoolMove,
+    SpoolRenumber,
+    SpoolTrim,
+)
 from roamcast.middleware.writes import (
     DropHeld,
     DropLast,
     DropRecord,
     DropRows,
-    DropSpoolItems,
     HostEntry,
     LastValue,
     PlaceRow,
@@ -30,7 +39,6 @@ from roamcast.middleware.writes import (
     PutClock,
     PutHeld,
     PutHost,
-    PutItems,
     PutLast,
     PutLastSeq,
     PutRecord,
@@ -39,12 +47,6 @@ from roamcast.middleware.writes import (
     PutStart,
     PutView,
     RecordImage,
-    RecordKey,
-    SpoolAdd,
-    SpoolDrop,
-    SpoolMove,
-    SpoolRenumber,
-    SpoolTrim,
     Write,
 )
 from roamcast.mss_station.store.columns import (

@@ -13,7 +13,8 @@ from itertools import chain
 from typing import Any, Final
 
 from roamcast.middleware.rows import Kind, MessageId, Row, Vector
-from roamcast.middleware.writes import HostEntry, RecordImage, RecordKey
+from roamcast.middleware.spool_writes import RecordKey
+from roamcast.middleware.writes import HostEntry, RecordImage
 
 NUMBER_BITS: Final = 40
 NUMBER_MASK: Final = (1 << NUMBER_BITS) - 1

@@ -53,6 +53,7 @@ HISTORY_KEYS: Final = (  # each found from the one before: the lines themselves 
     " SELECT key FROM keys WHERE key IS NOT NULL"
 )
 NEWEST: Final = f"WHERE key = ? {NEWEST_FIRST} LIMIT 1"
+PAST: Final = "WHERE key > ? AND key < ? AND instr(substr(key, ?), '/') = 0 AND value IS NOT NULL"
 SINCE: Final = "WHERE key = ? AND time >= ?"
 
 
@@ -116,6 +117,11 @@ def load_found(connection: sqlite3.Connection) -> list[PutFound]:
 def load_history(connection: sqlite3.Connection, key: str) -> list[PutHistory]:
     """The history of a key, versions ascending. Raises as `load_lan`."""
     return sorted(_history(connection, SINCE, key, 0), key=lambda line: line.entry.version)
+
+
+def load_past(connection: sqlite3.Connection, prefix: str) -> list[PutHistory]:
+    """The history of all keys that are `prefix` and a word without a slash, no deletions. Raises as `load_lan`."""
+    return _history(connection, PAST, prefix, prefix.rstrip("/") + chr(ord("/") + 1), len(prefix) + 1)
 
 
 def _history(connection: sqlite3.Connection, which: str, *parameters: str | int) -> list[PutHistory]:

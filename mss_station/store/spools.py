@@ -5,15 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from roamcast.middleware.writes import (
-    DropHeld,
-    DropRecord,
-    SpoolAdd,
-    SpoolDrop,
-    SpoolMove,
-    SpoolRenumber,
-    SpoolTrim,
-)
+from roamcast.middleware.spool_writes import SpoolAdd, SpoolDrop, SpoolMove, SpoolRenumber, SpoolTrim
+from roamcast.middleware.writes import DropHeld, DropRecord
 from roamcast.mss_station.store.columns import message_key, record_key
 
 SpoolWrite = SpoolAdd | SpoolTrim | SpoolDrop | SpoolRenumber | SpoolMove | DropRecord | DropHeld

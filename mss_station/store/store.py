@@ -28,7 +28,7 @@ from roamcast.mss_station.store import columns, opening
 from roamcast.mss_station.store.batch import Batch, StoreWrite
 from roamcast.mss_station.store.collection import Collection
 from roamcast.mss_station.store.failures import damaged, failure
-from roamcast.mss_station.store.lan import load_found, load_history, load_lan
+from roamcast.mss_station.store.lan import load_found, load_history, load_lan, load_past
 from roamcast.mss_station.store.loading import load_state
 from roamcast.mss_station.store.opening import STORE_NAME, Durability, StationIdentity
 from roamcast.mss_station.store.reserve import Reserve, free_bytes
@@ -296,6 +296,11 @@ def read_tail(directory: Path) -> list[PutTail]:
 def read_history(directory: Path, key: str) -> list[PutHistory]:
     """All that a station's store knows of the writes of one key, versions ascending. As `read_lan`."""
     return _look(directory, lambda connection: load_history(connection, key))
+
+
+def read_past(directory: Path, prefix: str) -> list[PutHistory]:
+    """The history of all keys that are `prefix` (it ends with a slash) and a word. As `read_lan`."""
+    return _look(directory, lambda connection: load_past(connection, prefix))
 
 
 def read_found(directory: Path) -> list[PutFound]:

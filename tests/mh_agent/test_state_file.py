@@ -31,7 +31,7 @@ def test_what_was_saved_is_there_after_a_restart(path):
     log.save(FACTS)
     log.save((Queued(2, "bob", b"b"),))
     log.close()
-    assert open_log(path).image.outbox == {1: (None, b"a"), 2: ("bob", b"b")}
+    assert open_log(path).image.outbox == {1: (None, b"a", 0), 2: ("bob", b"b", 0)}
 
 
 def test_it_is_there_at_once_for_whoever_reads_the_file(path):
@@ -54,7 +54,7 @@ def test_a_torn_record_is_cut_and_the_file_goes_on(path, bytes_lost):
     log.save((Queued(2, None, b"again"),))
     log.close()
     log = open_log(path)
-    assert (log.cut, log.image.outbox[2]) == (0, (None, b"again"))
+    assert (log.cut, log.image.outbox[2]) == (0, (None, b"again", 0))
     log.close()
 
 

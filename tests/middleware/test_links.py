@@ -203,7 +203,7 @@ def test_another_minor_version_links() -> None:
 def test_the_version_refusal_names_both_versions() -> None:
     b = Station(2)
     refusal = answer(b.links.introduced("x", 1, replace(say(Station(1)), version=(3, 1)), 0, WALL))
-    assert isinstance(refusal, Refusal) and "3.1" in refusal.text and "1.0" in refusal.text
+    assert isinstance(refusal, Refusal) and "3.1" in refusal.text and "1.1" in refusal.text
 
 
 def went_back(a: Station, b: Station) -> list[LinkEffect]:

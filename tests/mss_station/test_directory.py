@@ -256,7 +256,7 @@ def test_settings_that_contradict_each_other_have_their_defaults() -> None:
     assert found.settings().ephemeral_away_max == 120_000_000 and found.faults == []
 
 
-@pytest.mark.parametrize("key", ["settings/of-tomorrow", "logs/s1", "topics/news", "x", "hosts", "stationsx/a"])
+@pytest.mark.parametrize("key", ["settings/of-tomorrow", "logs/s1", "topics/news/class", "x", "hosts", "stationsx/a"])
 def test_what_another_release_writes_changes_nothing_here(key: str) -> None:
     found = directory()
     assert found.apply(entry(key, b"\xff")) == [] and found.apply(entry(key, None)) == [] and found.faults == []

@@ -89,7 +89,7 @@ def test_what_another_station_wrote_is_checked_too(value: Any) -> None:
         ("awaymax", "did you mean away-max"),
         ("away_max", "did you mean away-max"),
         ("window", "did you mean window-bytes, window-entries"),
-        ("nonsense", "config list DIR --settings"),
+        ("zebra", "config list DIR --settings"),
     ],
 )
 def test_an_unknown_name_is_refused_with_near_ones(name: str, said: str) -> None:

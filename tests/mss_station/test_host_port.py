@@ -131,7 +131,7 @@ def test_another_major_version_is_told_both_versions(make_port: Callable[..., Po
     port.router.arrive(B, "host:bob", b"\x83\x01\x82\x09\x00\x61x")
     assert port.drain() == []
     for _, frame in port.told():
-        assert isinstance(frame, Refused) and frame.code == "version" and "1.0" in frame.text
+        assert isinstance(frame, Refused) and frame.code == "version" and "1.1 here" in frame.text
     assert "2.0" in port.told()[0][1].text and "9.0" in port.told()[1][1].text  # type: ignore[union-attr]
 
 

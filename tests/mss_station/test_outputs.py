@@ -30,6 +30,7 @@ from roamcast.middleware.membership.view import View
 from roamcast.middleware.rows import Item, Kind, Row, SpoolItem
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.station_frames import AdoptPart, Body, DataBatch, Link, Snapshot, SpoolPart
+from roamcast.middleware.writes import LastValue
 from roamcast.mss_station.host_port import HostPort
 from roamcast.mss_station.kill_points import KillPoint
 from roamcast.mss_station.outputs import Outputs
@@ -150,12 +151,28 @@ def test_a_part_for_an_heir_goes_whole_or_not_at_all(bench: Bench) -> None:
 def test_a_snapshot_with_a_row_that_is_gone_is_not_sent(bench: Bench) -> None:
     """It would leave a hole that nobody asks for again; the whole part is asked for again."""
     placed = ((1, row(1)), (3, row(2, dropped=True)))
-    snapshot = Snapshot(0, 0, placed, (), True, ((1, 2, 0),), 3, 9, View((1, 2)))
+    snapshot = Snapshot(0, 0, 0, placed, (), (), True, ((1, 2, 0),), 3, 9, View((1, 2)))
     bench.perform(SendPeer(2, snapshot))
     sent = decode_peer(bench.dealer.sent[-1])
     assert isinstance(sent, Snapshot) and [one.item for _, one in sent.rows] == [item(1), item(2)]
     assert placed[1][1].item is None
     del bench.stored[1, 2]
+    bench.perform(SendPeer(2, snapshot))
+    assert len(bench.dealer.sent) == 1
+
+
+def test_a_snapshot_with_a_last_value_that_is_gone_is_not_sent(bench: Bench) -> None:
+    """Items that are still with their rows are empty there."""
+    values = [
+        (LastValue(topic, (9, 1, 0), 1, n, n, False), SpoolItem(1, n, given, size))
+        for topic, n, given, size in ((5, 4, b"", 0), (6, 3, None, len(item(3))))
+    ]
+    snapshot = Snapshot(0, 0, 0, (), (), tuple(values), True, ((1, 2, 0),), 3, 9, View((1, 2)))
+    bench.perform(SendPeer(2, snapshot))
+    sent = decode_peer(bench.dealer.sent[-1])
+    assert isinstance(sent, Snapshot) and [kept.item for _, kept in sent.values] == [b"", item(3)]
+    assert [value for value, _ in sent.values] == [value for value, _ in values]
+    del bench.stored[1, 3]
     bench.perform(SendPeer(2, snapshot))
     assert len(bench.dealer.sent) == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def test_handshakes_of_another_major_version_are_told_apart() -> None:
         (dumps([8, [2, 0]]), decode_down),
         (dumps([32, [2, 0], "group"]), decode_peer),
     ):
-        with pytest.raises(OtherVersion, match=r"version \d\.\d is spoken there, 1\.0 here") as caught:
+        with pytest.raises(OtherVersion, match=r"version \d\.\d is spoken there, 1\.1 here") as caught:
             decode(data)
         assert caught.value.code == "version"
     for data in (dumps([1, 2, "anna"]), dumps([1, [1, 0], "anna"]), dumps([1])):  # no version; ours, but broken
@@ -162,8 +163,17 @@ def test_the_largest_message_fits_every_link() -> None:
     coded = encode_item(item)
     msg = encode_msg(limits.INT64_MIN, limits.INT64_MAX, [(0, coded)])
     assert decode_down(msg) == hf.Msg(limits.INT64_MIN, limits.INT64_MAX, ((0, item),))
-    stamp = tuple((slot, limits.COUNTER_MAX) for slot in range(1024))
     top = limits.INT64_MAX
+    topic = "\u96ea" * 32
+    assert len(topic.encode()) == limits.TOPIC_BYTES_MAX
+    on_topic = hf.TopicData(top, top, limits.INT64_MIN, Kind.RETAINED, topic, body)
+    assert decode_up(encode_up(on_topic)) == on_topic
+    value = replace(item, kind=Kind.RETAINED, topic=topic, hlc=top)
+    subscribed = replace(value, kind=Kind.SUB, body=b"")
+    both = ((limits.INT64_MAX, subscribed), (limits.INT64_MAX, value))
+    pair = encode_msg(limits.INT64_MIN, top, [(at, encode_item(one)) for at, one in both])
+    assert decode_down(pair) == hf.Msg(limits.INT64_MIN, top, both), "they cannot be parted"
+    stamp = tuple((slot, limits.COUNTER_MAX) for slot in range(1024))
     row = Row(1, 1, stamp, top, Kind.MAIL, top, limits.UINT64_MAX, top, (top, top), top, coded, len(coded))
     batch = sf.DataBatch(1, (row,))
     assert decode_peer(encode_peer(batch)) == batch
@@ -218,6 +228,19 @@ def test_positions_that_do_not_ascend_are_never_sent_as_others() -> None:
             decode_down(encode_msg(100, 110, [(position, coded)]))
 
 
+SUBSCRIBED = [3, 1, "anna", 1, 1, 11, b"", "t", 1]
+VALUE = [3, 1, "zoe", 1, 1, 9, b"21.5", "t", 1]
+
+
+@pytest.mark.parametrize("kind", [Kind.RETAINED, Kind.ONLINE, Kind.OFFLINE])
+def test_a_last_value_has_the_position_of_the_subscription_that_it_comes_with(kind: Kind) -> None:
+    value = [*VALUE[:5], int(kind), *VALUE[6:]]
+    frame = decode_down(dumps([9, 100, 110, [3, SUBSCRIBED, 0, value, 2, SUBSCRIBED]]))
+    assert isinstance(frame, hf.Msg)
+    assert [(at, item.kind) for at, item in frame.entries] == [(103, Kind.SUB), (103, kind), (105, Kind.SUB)]
+    assert encode_msg(100, 110, [(at, encode_item(item)) for at, item in frame.entries]) == encode_down(frame)
+
+
 @pytest.mark.parametrize(
     "entries",
     [
@@ -230,6 +253,19 @@ def test_positions_that_do_not_ascend_are_never_sent_as_others() -> None:
         [1, [3, 1, "", 1, 1, 0, b""]],
         [1, [3, 1, "anna", 1 << 32, 1, 0, b""]],
         [1, [3, 1, "anna", 1, 1, 0]],
+        [1, [3, 1, "anna", 1, 1, 8, b""]],  # on no topic
+        [1, [3, 1, "anna", 1, 1, 8, b"", "t"]],
+        [1, [3, 1, "anna", 1, 1, 8, b"", "", 1]],
+        [1, [3, 1, "anna", 1, 1, 8, b"", "t", -1]],
+        [1, [3, 1, "anna", 1, 1, 8, b"", "\u96ea" * 33, 1]],
+        [1, [3, 1, "anna", 1, 1, 16, b"", "t", 1]],
+        [1, SUBSCRIBED, -1, VALUE],
+        [1, SUBSCRIBED, 0, [*VALUE[:7], "other", 1]],  # the value of another topic than the one subscribed to
+        [1, SUBSCRIBED, 0, [*VALUE[:5], 8, *VALUE[6:]]],  # no last value
+        [1, SUBSCRIBED, 0, SUBSCRIBED],
+        [1, SUBSCRIBED, 0, VALUE, 0, VALUE],
+        [1, VALUE, 0, SUBSCRIBED],
+        [0, SUBSCRIBED],
         [1, b""],
     ],
 )
@@ -258,7 +294,7 @@ ROW = [5, 0, 1, 1, 1, 1, 1, 0, 0, [0, 1, 2, 1], b""]
         [[*ROW[:9], [1024, 1], b""]],
         [[*ROW[:9], [0, 1 << 40], b""]],
         [[*ROW[:9], [0, -1], b""]],
-        [[*ROW[:7], 8, 0, [], b""]],  # kind
+        [[*ROW[:7], 16, 0, [], b""]],  # kind
         [[0, *ROW[1:]]],
         [[1 << 40, *ROW[1:]]],
     ],
@@ -310,10 +346,15 @@ naturals = st.integers(0, limits.INT64_MAX)
 counters = st.integers(1, limits.COUNTER_MAX)
 positions = st.integers(limits.INT64_MIN, limits.INT64_MAX)
 slots = st.integers(0, limits.SLOT_MAX)
-items = st.builds(
+plain_items = st.builds(
     Item, slots, counters, names, st.integers(0, limits.UINT32_MAX), naturals,
     st.sampled_from([Kind.BROADCAST, Kind.MAIL, Kind.REFUSED]), st.binary(max_size=80),
 )  # fmt: skip
+topic_items = st.builds(
+    Item, slots, counters, names, st.integers(0, limits.UINT32_MAX), naturals,
+    st.sampled_from(list(Kind)[Kind.TOPIC :]), st.binary(max_size=80), names, naturals,
+)  # fmt: skip
+items = plain_items | topic_items
 stamps = st.dictionaries(slots, counters, max_size=6).map(lambda entries: tuple(sorted(entries.items())))
 
 
@@ -326,6 +367,18 @@ def test_any_item_comes_back(item: Item) -> None:
 def test_any_data_comes_back(e: int, number: int, c: int, to: str | None, body: bytes) -> None:
     frame = hf.Data(e, number, c, to, body)
     assert decode_up(encode_up(frame)) == frame
+
+
+@given(naturals, naturals, positions, st.sampled_from([8, 9, 11, 12]), names, st.binary(max_size=300))
+def test_any_data_on_a_topic_comes_back(e: int, number: int, c: int, kind: int, topic: str, body: bytes) -> None:
+    frame = hf.TopicData(e, number, c, Kind(kind), topic, body)
+    assert decode_up(encode_up(frame)) == frame
+
+
+@given(naturals, st.lists(st.tuples(slots, st.integers(0, limits.COUNTER_MAX), names | st.just("")), max_size=6))
+def test_any_end_of_subscriptions_comes_back(e: int, ended: list[tuple[int, int, str]]) -> None:
+    for frame in (hf.Unsubscribed(e, tuple(ended)), hf.Welcome((1, 1), e, 0, False, 0, 1, 1, ended=tuple(ended))):
+        assert decode_down(encode_down(frame)) == frame
 
 
 @given(positions, st.lists(st.tuples(st.integers(1, 1 << 50), items), max_size=8))

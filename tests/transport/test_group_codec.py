@@ -38,8 +38,12 @@ vectors = st.lists(counters, max_size=6).map(tuple)
 flags = st.booleans()
 mhs = st.tuples(naturals, uint64s)
 keys = st.tuples(naturals, uint64s, naturals)
-spool_items = st.builds(
+plain_items = st.builds(
     lambda slot, n, item: SpoolItem(slot, n, item, len(item)), slots, counters, st.binary(max_size=40)
+)
+topics, subs = st.integers(1, limits.INT64_MAX), st.tuples(slots, counters)
+spool_items = plain_items | st.builds(
+    lambda plain, topic, sub: replace(plain, topic=topic, sub=sub), plain_items, topics, subs
 )
 
 
@@ -80,6 +84,12 @@ def test_any_record_comes_back(image: RecordImage, parts: int, shift: int, order
     assert decode_peer(encode_peer(frame)) == frame
 
 
+@given(mhs, st.lists(spool_items, max_size=5))
+def test_any_part_of_a_spool_comes_back(mh: tuple[int, int], entries: list[SpoolItem]) -> None:
+    frame = sf.SpoolPart(mh, 1, 0, 1, tuple(entries))
+    assert decode_peer(encode_peer(frame)) == frame
+
+
 @given(keys, st.dictionaries(places, spool_items, max_size=5))
 def test_any_part_of_its_spool_comes_back(key: tuple[int, int, int], entries: dict[int, SpoolItem]) -> None:
     frame = sf.AdoptPart(key, 0, 1, tuple(sorted(entries.items())))
@@ -92,7 +102,7 @@ def test_any_short_frame_comes_back(slot: int, generation: int, fine: bool, high
         sf.Adopted((number, generation, number)),
         sf.Reserve(slot, generation),
         sf.Reserved(slot, generation, fine, highest),
-        sf.SnapshotReq(number, number),
+        sf.SnapshotReq(number, number, number),
         sf.Claimed((number, generation), number),
         sf.Noted((number, generation), number),
         sf.GroupQuery((number, generation), number),
@@ -222,6 +232,8 @@ def test_a_record_of_another_length_is_refused() -> None:
         [ENTRY, ENTRY], [[0, ENTRY[1]], ENTRY],
         *([[position, ENTRY[1]]] for position in (1 << 62, -(1 << 62) - 1, None)),
         *([[0, item]] for item in ([1024, 5, b""], [3, 1 << 40, b""], [3, 5, ""], [3, 5], [3, 5, b"", 1], b"", None)),
+        *([[0, [3, 5, b"", *more]]] for more in ([1, 3], [1, 3, 4, 5], [0, 3, 4], [-1, 3, 4], [1 << 63, 3, 4])),
+        *([[0, [3, 5, b"", 1, *sub]]] for sub in ([1024, 4], [-1, 4], [3, 1 << 40], [3, -1], [3, None])),
         [ENTRY[:1]], [[*ENTRY, 1]], [[0, 3, 5, b""]], [None], None,
     ],
 )  # fmt: skip
@@ -238,11 +250,12 @@ def test_a_spool_item_without_its_bytes_is_never_sent() -> None:
 
 def test_the_heaviest_part_of_a_spool_fits_a_frame() -> None:
     """1 MiB of the smallest items, each with the longest numbers."""
-    item, first = bytes(13), (1 << 62) - 1 - 81_000
-    count = (1 << 20) // len(item)
-    entries = tuple((first + i, SpoolItem(1023, limits.COUNTER_MAX, item, len(item))) for i in range(count))
-    frame = sf.AdoptPart((limits.INT64_MAX, limits.UINT64_MAX, limits.INT64_MAX), 0, 1, entries)
-    assert decode_peer(encode_peer(frame)) == frame
+    first, top, key = (1 << 62) - 1 - 81_000, limits.INT64_MAX, (1023, limits.COUNTER_MAX)
+    for size, more in ((13, ()), (16, (top, key))):
+        entry = SpoolItem(*key, bytes(size), size, *more)
+        entries = tuple((first + i, entry) for i in range((1 << 20) // size))
+        frame = sf.AdoptPart((top, limits.UINT64_MAX, top), 0, 1, entries)
+        assert decode_peer(encode_peer(frame)) == frame
 
 
 def test_positions_that_are_shifted_stay_within_64_bits() -> None:

@@ -20,8 +20,8 @@ from roamcast.middleware.custody.retention import RANGES_MAX, with_numbers
 from roamcast.middleware.errors import InvariantError
 from roamcast.middleware.membership.snapshot import PART_BYTES, PART_HOSTS, PART_ROWS
 from roamcast.middleware.membership.view import Ending, View
-from roamcast.middleware.rows import Kind, Row
-from roamcast.middleware.writes import HostEntry
+from roamcast.middleware.rows import Kind, Row, SpoolItem
+from roamcast.middleware.writes import HostEntry, LastValue
 from roamcast.transport import limits
 from roamcast.transport.codec import decode_peer, encode_peer
 from roamcast.transport.errors import DecodeError
@@ -52,6 +52,16 @@ entries = st.builds(
 hosts = st.dictionaries(naturals, entries, max_size=4).map(
     lambda known: tuple(replace(known[number], number=number) for number in sorted(known))
 )
+values = st.dictionaries(
+    st.integers(0, limits.INT64_MAX),
+    st.tuples(st.tuples(naturals, naturals, naturals), slots, counters, naturals, flags, st.binary(max_size=40)),
+    max_size=4,
+).map(
+    lambda found: tuple(
+        (LastValue(topic, order, slot, n, position, cleared), SpoolItem(slot, n, item, len(item)))
+        for topic, (order, slot, n, position, cleared, item) in sorted(found.items())
+    )
+)
 streams = st.dictionaries(slots, st.tuples(counters, counters), max_size=4).map(
     lambda counts: tuple((slot, *counts[slot]) for slot in sorted(counts))
 )
@@ -61,11 +71,12 @@ def part_of(data: st.DataObject, whole: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(slot for slot in whole if data.draw(flags))
 
 
-@given(st.data(), logs, hosts, streams, slot_sets, naturals)
+@given(st.data(), logs, hosts, values, streams, slot_sets, naturals)
 def test_any_part_comes_back(
     data: st.DataObject,
     log: tuple[tuple[int, Row], ...],
     known: tuple[HostEntry, ...],
+    last: tuple[tuple[LastValue, SpoolItem], ...],
     counts: tuple[tuple[int, int, int], ...],
     group: tuple[int, ...],
     number: int,
@@ -83,7 +94,7 @@ def test_any_part_comes_back(
         data.draw(slots),
         data.draw(flags),
     )
-    frame = sf.Snapshot(number, number, log, known, data.draw(flags), counts, number, number, view)
+    frame = sf.Snapshot(number, number, number, log, known, last, data.draw(flags), counts, number, number, view)
     assert decode_peer(encode_peer(frame)) == frame
 
 
@@ -91,11 +102,12 @@ def test_any_part_comes_back(
 
 PLACED = [7, 3, [5, 0, 1, 1, 1, 1, 1, 0, 0, [0, 1, 2, 1], b""]]
 HOST = [1, 2, [3, 4, 5], False, [6], [[7, 8], [10, 10]]]
+VALUE = [[7, [9, 3, 0], 3, 5, 7, False], [3, 5, b"item"]]
 VIEW = [b"\x0e", [[2, [0, [1]]], [3, [1, []]]], [[2, [0, 5, [1]]]], b"\x04", b"", True, 0, 0, False]
 
 
 def snapshot_with(at: int, content: Any) -> bytes:
-    plain: list[Any] = [78, 0, 0, [PLACED], [HOST], True, [[1, 5, 3]], 9, 9, VIEW]
+    plain: list[Any] = [78, 0, 0, 0, [PLACED], [HOST], [VALUE], True, [[1, 5, 3]], 9, 9, VIEW]
     plain[at] = content
     return dumps(plain)
 
@@ -117,7 +129,7 @@ def test_the_part_that_is_damaged_below_is_good_before() -> None:
 )  # fmt: skip
 def test_a_bad_row_is_refused(log: Any) -> None:
     with pytest.raises(DecodeError):
-        decode_peer(snapshot_with(3, log))
+        decode_peer(snapshot_with(4, log))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +148,23 @@ def test_a_bad_row_is_refused(log: Any) -> None:
 )  # fmt: skip
 def test_a_bad_host_is_refused(known: Any) -> None:
     with pytest.raises(DecodeError):
-        decode_peer(snapshot_with(4, known))
+        decode_peer(snapshot_with(5, known))
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        [VALUE, VALUE], [[[8, *VALUE[0][1:]], VALUE[1]], VALUE], [VALUE[:1]], [[*VALUE, 1]], [[]], [VALUE[0]], None,
+        *([[[topic, *VALUE[0][1:]], VALUE[1]]] for topic in (-1, 1 << 63, "t")),
+        *([[[7, order, *VALUE[0][2:]], VALUE[1]]] for order in ([9, 3], [9, 3, 0, 0], [-1, 3, 0], [9, 3, None], 9)),
+        *([[[7, [9, 3, 0], *place, False], VALUE[1]]] for place in ((1024, 5, 7), (3, 1 << 40, 7), (3, 5, -1))),
+        *([[[*VALUE[0][:5], cleared], VALUE[1]]] for cleared in (0, None)),
+        *([[VALUE[0], kept]] for kept in ([3, 5], [3, 5, ""], [1024, 5, b""], [3, 5, b"", 1], b"item", None)),
+    ],
+)  # fmt: skip
+def test_a_bad_last_value_is_refused(last: Any) -> None:
+    with pytest.raises(DecodeError):
+        decode_peer(snapshot_with(6, last))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +176,7 @@ def test_a_bad_host_is_refused(known: Any) -> None:
 )  # fmt: skip
 def test_bad_counters_are_refused(counts: Any) -> None:
     with pytest.raises(DecodeError):
-        decode_peer(snapshot_with(6, counts))
+        decode_peer(snapshot_with(8, counts))
 
 
 BAD_SLOTS = [b"\x0e\x00", b"\x00", b"\x01", b"\x0f", b"\x02" * 129, "x", 14, None, [1, 2, 3]]
@@ -169,7 +197,7 @@ BAD_VECTORS = [[-1], [1 << 40], [None], [0] * 1025, b"", None, 0]
 )  # fmt: skip
 def test_a_bad_view_is_refused(at: int, wrong: Any) -> None:
     with pytest.raises(DecodeError):
-        decode_peer(snapshot_with(9, [*VIEW[:at], wrong, *VIEW[at + 1 :]]))
+        decode_peer(snapshot_with(11, [*VIEW[:at], wrong, *VIEW[at + 1 :]]))
 
 
 @pytest.mark.parametrize(
@@ -183,20 +211,23 @@ def test_a_bad_view_is_refused(at: int, wrong: Any) -> None:
 )
 def test_a_view_that_contradicts_itself_is_refused(at: int, wrong: Any) -> None:
     with pytest.raises(DecodeError, match="contradicts itself"):
-        decode_peer(snapshot_with(9, [*VIEW[:at], wrong, *VIEW[at + 1 :]]))
+        decode_peer(snapshot_with(11, [*VIEW[:at], wrong, *VIEW[at + 1 :]]))
 
 
 def test_a_row_without_its_bytes_is_never_sent() -> None:
     row = replace(SNAPSHOT.rows[0][1], item=None)
     with pytest.raises(InvariantError, match="without its item"):
         encode_peer(replace(SNAPSHOT, rows=((1, row),)))
+    value, kept = SNAPSHOT.values[0]
+    with pytest.raises(InvariantError, match="without its item"):
+        encode_peer(replace(SNAPSHOT, values=((value, replace(kept, item=None)),)))
 
 
 # ---- sizes and cost ----
 
 
-def largest_parts(stations: int) -> tuple[sf.Snapshot, sf.Snapshot]:
-    """As many rows, and as many hosts, as go into one part, with the longest numbers, after as many have ended."""
+def largest_parts(stations: int) -> tuple[sf.Snapshot, ...]:
+    """As many rows, hosts, and last values, as go into one part, with the longest numbers, after as many have ended."""
     top, n, item = limits.INT64_MAX, limits.COUNTER_MAX, bytes(PART_BYTES // PART_ROWS)
     stamp = tuple((limits.SLOT_MAX - stations + k, n) for k in range(1, stations))
     row = Row(1, n, stamp, top, Kind.MAIL, top, top, top, (top, top), top, item, len(item))
@@ -210,29 +241,46 @@ def largest_parts(stations: int) -> tuple[sf.Snapshot, sf.Snapshot]:
     view = View(tuple(slots), closed, {slot: Ending(slot, n, vector) for slot in closed})
     counts = tuple((slot, n, n) for slot in slots)
     rest = (True, counts, top, top, view)
-    return sf.Snapshot(top, top, (*log, (top, last)), (), *rest), sf.Snapshot(top, top, (), known, *rest)
+    kept = SpoolItem(1023, n, item, len(item))
+    value = LastValue(top, (top, top, top), 1023, n, top, True)
+    values = [(replace(value, topic=top - PART_HOSTS + i), kept) for i in range(PART_HOSTS - 1)]
+    values.append((value, SpoolItem(1023, n, bytes(limits.ITEM_BYTES_MAX), limits.ITEM_BYTES_MAX)))
+    return (
+        sf.Snapshot(top, top, top, (*log, (top, last)), (), (), *rest),
+        sf.Snapshot(top, top, top, (), known, (), *rest),
+        sf.Snapshot(top, top, top, (), (), tuple(values), *rest),
+    )
 
 
 def test_the_largest_part_fits_a_frame() -> None:
     for frame in largest_parts(40):
         assert decode_peer(encode_peer(frame)) == frame
     assert limits.ROWS_MAX >= PART_ROWS and limits.SNAPSHOT_HOSTS_MAX >= PART_HOSTS
+    assert limits.VALUES_MAX >= PART_HOSTS
     assert limits.REPLACED_MAX == REPLACED_KEPT and limits.TAKEN_MAX == RANGES_MAX
 
 
 def heavy_rows(size: int) -> bytes:
-    return snapshot_with(3, [[i, *PLACED[1:]] for i in range(1 << 16, (1 << 16) + size // 25)])
+    return snapshot_with(4, [[i, *PLACED[1:]] for i in range(1 << 16, (1 << 16) + size // 25)])
 
 
 def heavy_hosts(size: int) -> bytes:
-    return snapshot_with(4, [[i, *HOST[1:]] for i in range(1 << 16, (1 << 16) + size // 22)])
+    return snapshot_with(5, [[i, *HOST[1:]] for i in range(1 << 16, (1 << 16) + size // 22)])
 
 
 def heavy_spool(size: int) -> bytes:
     return dumps([73, [1, 1, 1], 0, 1, [[i, [3, 5, b""]] for i in range(1 << 16, (1 << 16) + size // 10)]])
 
 
-@pytest.mark.parametrize("make", [heavy_rows, heavy_hosts, heavy_spool])
+def heavy_values(size: int) -> bytes:
+    return snapshot_with(6, [[[i, *VALUE[0][1:]], VALUE[1]] for i in range(1 << 16, (1 << 16) + size // 25)])
+
+
+def heavy_spool_on_topics(size: int) -> bytes:
+    return dumps([73, [1, 1, 1], 0, 1, [[i, [3, 5, b"", 1, 3, 4]] for i in range(1 << 16, (1 << 16) + size // 13)]])
+
+
+@pytest.mark.parametrize("make", [heavy_rows, heavy_hosts, heavy_values, heavy_spool, heavy_spool_on_topics])
 def test_the_heaviest_frames_cost_what_their_size_says(make: Any) -> None:
     """Measured: 0.2 to 0.3 us and 15 to 20 bytes of memory a byte."""
     per_byte = []

@@ -18,9 +18,9 @@ from roamcast.middleware.lan_update.records import BUCKETS
 from roamcast.middleware.membership.frames import Join, Joined, JoinRefused
 from roamcast.middleware.membership.view import Closing, GroupView, View
 from roamcast.middleware.rows import Kind
-from roamcast.middleware.writes import HostEntry, RecordImage
+from roamcast.middleware.writes import HostEntry, LastValue, RecordImage
 from roamcast.transport import limits
-from roamcast.transport.codec import DOWN, JOIN, JOIN_ANSWER, PEER, UP
+from roamcast.transport.codec import DOWN, JOIN, JOIN_ANSWER, PEER, UP, decode_item, encode_item
 from roamcast.transport.errors import DecodeError
 from roamcast.transport.group_codec import RECORD_STATES
 from roamcast.transport.join_codec import JOIN_BYTES_MAX
@@ -162,6 +162,7 @@ NESTED = {
     "record-image": RecordImage,
     "host-entry": HostEntry,
     "durable-view": View,
+    "last-value": LastValue,
 }
 
 
@@ -179,6 +180,9 @@ def test_sizes_of_limits_py_are_those_of_the_contract() -> None:
     assert RULES["body"] == f"bstr .size (0..{limits.BODY_BYTES_MAX})"
     assert RULES["item-bytes"] == f"bstr .size (0..{limits.ITEM_BYTES_MAX})"
     assert RULES["name"] == f"tstr .size (1..{limits.NAME_BYTES_MAX})"
+    assert RULES["topic-name"] == f"tstr .size (1..{limits.TOPIC_BYTES_MAX})"
+    assert RULES["ended"] == f"[slot, n: counter, topic: tstr .size (0..{limits.TOPIC_BYTES_MAX})]"
+    assert f"values: [*{limits.VALUES_MAX} [" in RULES["snapshot"]
     assert RULES["code"] == f"tstr .size (0..{limits.CODE_BYTES_MAX})"
     assert RULES["sentence"] == f"tstr .size (0..{limits.TEXT_BYTES_MAX})"
     assert RULES["slot"] == f"0..{limits.SLOT_MAX}"
@@ -213,6 +217,47 @@ def test_kinds_of_rows_are_those_of_the_contract() -> None:
     *_, kind = [part for part in elements(RULES["row"]) if part.startswith("kind")]
     assert kind == f"kind: 0..{len(Kind) - 1}"
     assert [int(kind) for kind in ROW_KINDS] == list(range(len(Kind))), "the index is the number"
+
+
+def numbers_of(kinds: str) -> list[int]:
+    """`0..2` or `8 / 9 / 11`, number by number."""
+    first, _, last = kinds.partition("..")
+    return list(range(int(first), int(last) + 1)) if last else [int(one) for one in kinds.split(" / ")]
+
+
+def kinds_in(rule: str) -> list[int]:
+    """What the element `kind` of an array rule may be."""
+    (kinds,) = [part.removeprefix("kind: ") for part in elements(rule) if part.startswith("kind: ")]
+    return numbers_of(kinds)
+
+
+def test_kinds_of_items_are_those_of_the_contract() -> None:
+    plain, on_topic = RULES["item"].split("] / [")
+    for rule, examples in (
+        (plain + "]", [3, 1, "a", 0, 1, None, b""]),
+        ("[" + on_topic, [3, 1, "a", 0, 1, None, b"", "t", 9]),
+    ):
+        assert len(elements(rule)) == len(examples) + 1
+        for kind in range(-1, len(Kind) + 1):
+            data = dumps([kind if value is None else value for value in examples])
+            if kind in kinds_in(rule):
+                assert decode_item(data).kind == kind and encode_item(decode_item(data)) == data
+            elif len(examples) == 9 and 0 <= kind <= 2:
+                assert decode_item(data).topic == "", "elements of a newer minor version, as far as is known"
+            else:
+                with pytest.raises(DecodeError):
+                    decode_item(data)
+
+
+def test_kinds_that_a_host_sends_on_topics_are_those_of_the_contract() -> None:
+    for kind in range(len(Kind) + 1):
+        data = dumps([24, 1, 1, 0, kind, "t", b""])
+        if kind in kinds_in(RULES["topic-data"]):
+            frame = UP.decode(data)
+            assert isinstance(frame, hf.TopicData) and frame.kind is Kind(kind)
+        else:
+            with pytest.raises(DecodeError, match=f"nothing of kind {kind}"):
+                UP.decode(data)
 
 
 def test_golden_vectors_are_what_the_code_makes() -> None:

@@ -17,8 +17,8 @@ from roamcast.middleware import station_frames as sf
 from roamcast.middleware.lan_update.records import BUCKETS, Entry, LanAck, LanPacket, Version
 from roamcast.middleware.membership.frames import Join, Joined, JoinFrame, JoinRefused
 from roamcast.middleware.membership.view import Closing, Ending, GroupView, View
-from roamcast.middleware.rows import Item, Kind, Row, SpoolItem
-from roamcast.middleware.writes import HostEntry, RecordImage
+from roamcast.middleware.rows import PRESENCE, Item, Kind, Row, SpoolItem
+from roamcast.middleware.writes import HostEntry, LastValue, RecordImage
 from roamcast.transport.codec import DOWN, JOIN, JOIN_ANSWER, PEER, UP, encode_item
 
 FOLDER = Path(__file__).parent
@@ -28,8 +28,12 @@ BIG = (1 << 63) - 1
 BROADCAST = Item(3, 70_000, "anna", 0xDEADBEEF, 41, Kind.BROADCAST, b"good morning")
 MAIL = Item(0, 1, "zo\u00eb-\u96ea", 0, 1, Kind.MAIL, b"")
 REFUSED = Item(1023, (1 << 40) - 1, "b", 7, BIG, Kind.REFUSED, b"\x00\xff")
+VALUE = Item(3, 70_002, "anna", 7, 42, Kind.RETAINED, b"21.5", "weather/\u96ea", 1_795_000_000_000_000)
+SUBSCRIBED = Item(5, 9, "zo\u00eb-\u96ea", 7, 3, Kind.SUB, b"", VALUE.topic, 1_795_000_000_000_001)
+ONLINE = Item(1, 2, "anna", 7, 9, Kind.ONLINE, b"", "$presence/anna", BIG)
 MH = (3 << 32 | 12, 0xFEDC_BA98_7654_3210)
-SPOOLED = encode_item(BROADCAST)
+SPOOLED, SPOOLED_VALUE = encode_item(BROADCAST), encode_item(VALUE)
+ON_TOPIC = SpoolItem(3, 70_002, SPOOLED_VALUE, len(SPOOLED_VALUE), 1 << 31, (5, 9))
 
 
 class Holders(frozenset[Any]):
@@ -73,6 +77,8 @@ UP_EXAMPLES: dict[str, hf.UpFrame] = {
     "ack-spool": hf.Ack(1 << 32, -17),
     "data": hf.Data(9, 41, 123_456, None, b"good morning"),
     "data-mail": hf.Data(9, 42, -1, "zo\u00eb-\u96ea", b""),
+    "topic-data": hf.TopicData(9, 43, 123_456, Kind.RETAINED, "weather/\u96ea", b"21.5"),
+    "topic-data-sub": hf.TopicData(9, 44, -1, Kind.SUB, "$presence/anna", b""),
     "ping": hf.Ping(9, 123_456),
     "detach": hf.Detach(9),
     "leave": hf.Leave(9),
@@ -85,8 +91,10 @@ DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
         (1, 7), 9, 40, True, 0, 1, 1, (("hill", 3, "tcp://10.0.0.3:7001", KEY), ("dale", 0, "tcp://dale:7001", KEY))
     ),
     "welcome-loss": hf.Welcome((1, 0), 9, 40, False, 17, 262_144, 512, passed=((0, 12), (3, 70_000)), absent=(38, 40)),
+    "welcome-ended": hf.Welcome((1, 1), 9, 40, False, 17, 1, 512, ended=((0, 0, ""), (5, 9, "weather/\u96ea"))),
     "msg": hf.Msg(-2, 1_000, ((-1, BROADCAST), (300, MAIL), (1_000, REFUSED))),
     "msg-empty": hf.Msg(70_000, 70_003, ()),
+    "msg-topic": hf.Msg(0, 9, ((2, SUBSCRIBED), (2, VALUE), (3, ONLINE), (9, BROADCAST))),
     "uack": hf.Uack(9, 41, 3, 70_000),
     "pong": hf.Pong(123_456),
     "pong-safe": hf.Pong(123_456, 37, ((0, 12), (3, 70_000))),
@@ -100,6 +108,7 @@ DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
     "move": hf.Move((("dale", 0, "tcp://dale:7001", KEY),)),
     "ask": hf.Ask(9),
     "fates": hf.Fates(9, (38,)),
+    "unsubscribed": hf.Unsubscribed(9, ((5, 9, "weather/\u96ea"),)),
 }
 PEER_EXAMPLES: dict[str, sf.StationFrame] = {
     "link": sf.Link((1, 0), "fleet", "hill", 3, BIG, (1 << 64) - 1, 12, 70_000, 5, 3, 1_795_000_000_000_000),
@@ -114,17 +123,31 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
             _row(70_003, Kind.EXPIRE, b"", number=0, taken=(0, 0)),
         ),
     ),
+    "rows-topics": sf.DataBatch(
+        3,
+        (
+            _row(70_002, Kind.RETAINED, SPOOLED_VALUE, addressee=1 << 31),
+            _row(70_004, Kind.OFFLINE, encode_item(ONLINE), stamp=(), taken=(WALL, 0), addressee=PRESENCE | MH[0]),
+        ),
+    ),
     "claims": sf.Claims(
         False, ((0, 9), (3, 70_000)), ((3, 69_999),), (), 70_000, 1_795_000_000_000_000, (), GroupView((1, 3, 5))
     ),
     "claims-full": sf.Claims(True, ((0, 9),), ((0, 9),), ((0, 8),), 0, 0, (1, 4), GroupView((1, 4, 9), serving=False)),
     "claims-closing": sf.Claims(False, (), (), (), 0, 0, (), CLOSING),
     "nack": sf.Nack(3, 69_990, 69_999),
+    "rows-lean": sf.DataBatch(
+        3, (replace(_row(70_005, Kind.MAIL, b"", addressee=5 << 32 | 1), item=None, size=200_000, lean=True),)
+    ),
+    "pull": sf.Pull(3, WALL, (69_990, 70_005)),
+    "bodies": sf.Body(3, WALL, (SpoolItem(3, 70_005, SPOOLED, len(SPOOLED)),), (69_990,)),
+    "keep": sf.Keep(3, (69_990, 70_005)),
+    "kept": sf.Kept(3, (70_005,)),
     "handoff-req": sf.HandoffReq(MH, 9, 8, -17, 42, (0, 2)),
     "state": sf.State(
         MH, 9, (4, 0, 70_000), (5, 1, 70_001), 41, (3, 70_000), False, 1_795_000_000_000_000, 2, {"b": b"", "aa": b"\1"}
     ),
-    "spool-part": sf.SpoolPart(MH, 9, 1, 2, (SpoolItem(3, 70_000, SPOOLED, len(SPOOLED)),)),
+    "spool-part": sf.SpoolPart(MH, 9, 1, 2, (SpoolItem(3, 70_000, SPOOLED, len(SPOOLED)), ON_TOPIC)),
     "handoff-nack": sf.HandoffNack(MH, 9, 1_700_000_000_000_000),
     "accept": sf.Accept(MH, 9),
     "released": sf.Released(MH, 9),
@@ -146,19 +169,24 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
     "lan-ack": LanAck(70_000),
     "adopt": sf.Adopt(IMAGE, 2, 70_001, 1_700_000_000_000_000),
     "adopt-part": sf.AdoptPart(
-        IMAGE.key, 1, 2, ((-1, SpoolItem(0, 1, b"", 0)), (5, SpoolItem(3, 70_000, SPOOLED, len(SPOOLED))))
+        IMAGE.key, 1, 2,
+        ((-1, SpoolItem(0, 1, b"", 0)), (5, SpoolItem(3, 70_000, SPOOLED, len(SPOOLED))), (6, ON_TOPIC)),
     ),
     "adopted": sf.Adopted(IMAGE.key),
     "reserve": sf.Reserve(6, (1 << 64) - 1),
     "reserved": sf.Reserved(6, (1 << 64) - 1, False, 9),
-    "snapshot-req": sf.SnapshotReq(70_000, MH[0]),
+    "snapshot-req": sf.SnapshotReq(70_000, MH[0], 1 << 31),
     "snapshot": sf.Snapshot(
-        70_000, MH[0],
+        70_000, MH[0], 6,
         ((70_001, _row(70_000, Kind.MAIL, encode_item(MAIL))), (70_007, _row(9, Kind.LEAVE, b"", slot=1, stamp=()))),
         (HostEntry(*MH, (WALL, 3, 69_990), False, (0, BIG), ((1, 40), (42, 99))), HostEntry(BIG, 0, (0, 0, 0), True)),
+        (
+            (LastValue(7, (WALL, 1, 0), 1, 9, 70_007, True), SpoolItem(1, 9, b"", 0)),
+            (LastValue(1 << 31, (WALL, 3, 0), 3, 70_002, 70_000, False), replace(ON_TOPIC, topic=0, sub=(0, 0))),
+        ),
         True, ((1, 9, 8), (3, 70_000, 0)), 70_008, WALL, VIEW,
     ),
-    "snapshot-empty": sf.Snapshot(0, 0, (), (), False, (), 0, 0, View((1,), serving=False)),
+    "snapshot-empty": sf.Snapshot(0, 0, 0, (), (), (), False, (), 0, 0, View((1,), serving=False)),
 }  # fmt: skip
 JOIN_EXAMPLES: dict[str, Join] = {
     "join": Join(

@@ -21,7 +21,7 @@ def _values(simulation: Simulation) -> tuple[dict[int, LastValue], list[str]]:
         simulation.stations[slot].disk.sync()
         for topic, value in simulation.stations[slot].disk.state.last.items():
             other, known = found.setdefault(topic, (slot, value))
-            if (known.order, known.slot, known.n) != (value.order, value.slot, value.n):
+            if known.order != value.order:
                 left.append(f"topic {topic}: station {slot} has {value.order}, station {other} {known.order}")
     for topic, (other, _) in found.items():
         lacking = [slot for slot in serving if topic not in simulation.stations[slot].disk.state.last]
@@ -43,6 +43,22 @@ def values_differ(simulation: Simulation, names: Sequence[str]) -> list[str]:
     for name in names:
         differing = simulation.judge.topics.differing(simulation.judge.current[name], told)
         left += [differing] if differing else []
+    return left
+
+
+def subscriptions_differ(simulation: Simulation, names: Sequence[str]) -> list[str]:
+    """Hosts that believe to be subscribed to something else than their station does."""
+    left = []
+    for slot in simulation.slots:
+        core = simulation.stations[slot].core
+        for record in core.ledger.channels.values() if core is not None else ():
+            name = core.ledger.name_of(record.mh[0]) if core is not None else ""
+            if core is None or name not in names:
+                continue
+            there = set(core.subscriptions.names(record))
+            here = simulation.judge.topics.of(simulation.judge.current[name]).subs.keys()
+            if there != here:
+                left.append(f"{name} is subscribed to {sorted(there)} at {slot}, and believes {sorted(here)}")
     return left
 
 

@@ -6,6 +6,7 @@ so for some time stations obey different rights.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,21 @@ from roamcast.middleware.topics import PRESENCE_PREFIX, Topic, Topics
 
 if TYPE_CHECKING:
     from roamcast.middleware.simulator.run import Simulation
+    from roamcast.middleware.simulator.station_node import StationNode
 
 NEVER = 1 << 62
 Key = tuple[str, str, str]
 """(host, topic, 'send' or 'receive')."""
+
+
+class AllBut(Container[int]):
+    """Every host, also those that come later, but these."""
+
+    def __init__(self, hosts: Iterable[int]) -> None:
+        self._hosts = frozenset(hosts)
+
+    def __contains__(self, host: object) -> bool:
+        return host not in self._hosts
 
 
 class Rights:
@@ -33,6 +45,7 @@ class Rights:
         self._denied: dict[Key, None] = {}
         self._since: dict[Key, int] = {}
         """When it was changed last."""
+        self._joined: dict[str, int] = {}
         self._version = 0
         self.ever_denied: set[tuple[str, str]] = set()
         """(host, topic) whose right to receive was ever taken."""
@@ -54,7 +67,7 @@ class Rights:
         found = []
         for number, name in enumerate(self.names, start=1):
             send, receive = (
-                frozenset(h.number for h in self._sim.hosts if (h.name, name, what) not in self._denied)
+                AllBut(h.number for h in self._sim.hosts if (h.name, name, what) in self._denied)
                 for what in ("send", "receive")
             )
             found.append(Topic(number, name, send, receive))
@@ -76,6 +89,15 @@ class Rights:
         self._sim.trace.tell("rights", host, name, what)
         self.publish()
 
+    def joined(self, host: str) -> None:
+        """A host was enrolled: every station comes to know it, and what it may."""
+        self._joined[host] = self._sim.world.now + self._sim.options.duration // 4
+        self.publish()
+
+    def tell(self, station: StationNode) -> None:
+        """A newcomer has the configuration from the start."""
+        station.obey(self._version, self.topics())
+
     def publish(self) -> None:
         """Every station comes to know, sooner or later."""
         self._version += 1
@@ -93,11 +115,13 @@ class Rights:
 
     def certain(self, host: str, topic: str, what: str) -> tuple[bool, int]:
         """(whether it is allowed now, since when every station obeys that)."""
+        joined = self._joined.get(host, NEVER)
         if topic.startswith(PRESENCE_PREFIX):
-            return (self.presence and what == "receive"), 0
+            other = self._joined.get(topic.removeprefix(PRESENCE_PREFIX), NEVER)
+            return (self.presence and what == "receive"), max(joined, other) + self.spread_max + 1
         key = (host, topic, what)
         allowed = topic in self.names and key not in self._denied
-        return allowed, self._since[key] + self.spread_max + 1 if key in self._since else 0
+        return allowed, max(self._since.get(key, 0), joined) + self.spread_max + 1
 
     def known(self, host: str, topic: str, what: str) -> bool | None:
         """Whether a request made now is taken (True), refused (False), or either."""

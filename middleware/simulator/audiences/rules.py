@@ -1,7 +1,7 @@
 """What the judge demands of topics: intervals of subscription, last values, no word after a subscription has ended.
 
 A host is owed what was sent on a topic iff it certainly comes behind its SUB: what causally follows the call of
-subscribe(), or anything that the host was given behind the SUB's place; until the end of the subscription.
+subscribe(), or anything that the host was given once it had acknowledged the SUB; until the end of the subscription.
 Source: one-order.md 4.1, 4.3, 4.4.
 """
 
@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from roamcast.middleware.simulator.accounts import Life, Sent
     from roamcast.middleware.simulator.audiences.rights import Rights
-    from roamcast.middleware.simulator.checkers import Judge, Life, Sent
+    from roamcast.middleware.simulator.checkers import Judge
 
 Stamp = tuple[int, int]
 SENT_KINDS = ("send", "retain")
@@ -24,7 +25,9 @@ class Interval:
 
     sub: Sent
     firsts: dict[int, int] = field(default_factory=dict)
-    """Identity -> its first message that was given behind the SUB."""
+    """Identity -> its first message that was given once the SUB was settled."""
+    settled: bool = False
+    """The SUB was acknowledged in the session in which it was given: no station places it anew among other messages."""
     sure: bool = True
     """No right was touched that could have ended it."""
     value: str = ""
@@ -41,6 +44,8 @@ class Seen:
     newest: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
     """Topic -> (largest stamp, label) of retained messages and values."""
     retained: dict[str, list[Sent]] = field(default_factory=dict)
+    loose: set[str] = field(default_factory=set)
+    """Since a kill: the replay may begin before an end of a subscription that was acknowledged late."""
 
 
 class TopicRules:
@@ -67,7 +72,8 @@ class TopicRules:
             same = message.sender == life.number
             return same and (message.kind == "unsub" or self._stays(message))
         interval = self.of(life).subs.get(message.topic or "")
-        if interval is None or not interval.sure:
+        entered = message.given_to_any or (message.known is True and not message.refused)
+        if interval is None or not interval.sure or not entered:
             return False
         past, sub = message.past, interval.sub
         if past.get(sub.sender, 0) >= sub.index and sub.sender == life.number:
@@ -86,6 +92,8 @@ class TopicRules:
         seen = self.of(life)
         if message.kind in SENT_KINDS and message.topic:
             interval = seen.subs.get(message.topic)
+            if interval is None and message.topic in seen.loose:
+                return
             if interval is None:
                 what = f"{life.host} was given {message.label} on {message.topic}"
                 self._broken("not subscribed", what, "it is not subscribed there")
@@ -95,7 +103,8 @@ class TopicRules:
             if message.kind == "retain":
                 self._know(seen, message, stamp)
         for interval in seen.subs.values():
-            interval.firsts.setdefault(message.sender, message.index)
+            if interval.settled:
+                interval.firsts.setdefault(message.sender, message.index)
 
     def _know(self, seen: Seen, message: Sent, stamp: Stamp) -> None:
         topic = message.topic or ""
@@ -106,10 +115,16 @@ class TopicRules:
         """A SUB ('subscribed'), UNSUB ('unsubscribed') or refusal ('refused') came in its place."""
         seen, topic = self.of(life), message.topic or ""
         seen.subs.pop(topic, None)
+        seen.loose.discard(topic)
         interval = None
         if state == "subscribed":
             interval = seen.subs[topic] = Interval(message, sure=self._stays(message))
         seen.changes.append((message.label, topic, interval))
+
+    def settled(self, life: Life, label: str) -> None:
+        """A message was acknowledged in the session in which it was given."""
+        for interval in self.of(life).subs.values():
+            interval.settled = interval.settled or interval.sub.label == label
 
     def refused(self, message: Sent) -> bool:
         """Whether a refusal of a message on a topic may be right."""
@@ -168,6 +183,7 @@ class TopicRules:
     def born(self, life: Life) -> None:
         """The process started anew: changes that were not acknowledged come again."""
         seen = self.of(life)
+        seen.loose = {topic for _, topic, _ in seen.changes}
         seen.changes = [change for change in seen.changes if life.given.get(change[0])]
         subs: dict[str, Interval] = {}
         for _, topic, interval in seen.changes:
@@ -186,6 +202,9 @@ class TopicRules:
                 continue
             stamp, cleared = values[topic]
             known = seen.newest.get(topic, ((0, 0), "none"))
+            message = self._judge.by_label.get(known[1])
+            if message is not None and self._judge.is_gone(message):
+                continue  # with a lost station
             if known[0] != stamp and not (cleared and known[0] < stamp):
                 return f"{life.host} has {known[1]} {known[0]} as newest of {topic}; stations have {stamp}"
         return None

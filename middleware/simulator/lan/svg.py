@@ -1,30 +1,40 @@
-"""A line chart as SVG text: axes, up to four curves, a legend. The standard library is enough to write it."""
+"""A line chart as SVG text: axes, up to six curves, a legend. The standard library is enough to write it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from math import log
 
 WIDTH, HEIGHT = 760, 490
 LEFT, RIGHT, TOP, BOTTOM = 80, 730, 90, 420
 """The plot's edges in the picture."""
-STYLES = (("#1f5fa8", "none"), ("#c4501b", "7 4"), ("#2c7a4b", "2 4"), ("#7a3f98", "9 3 2 3"))
+STYLES = (
+    ("#1f5fa8", "none"), ("#c4501b", "7 4"), ("#2c7a4b", "2 4"), ("#7a3f98", "9 3 2 3"), ("#8a6d00", "1 3"),
+    ("#555555", "12 4"),
+)  # fmt: skip
 """Colour and dashes of the first, second, ... curve: told apart without colours too."""
 
 Points = Sequence[tuple[float, float]]
 
 
 def line_chart(
-    title: str, x_label: str, y_label: str, ticks: tuple[Sequence[float], Sequence[float]], curves: dict[str, Points]
+    title: str,
+    x_label: str,
+    y_label: str,
+    ticks: tuple[Sequence[float], Sequence[float]],
+    curves: dict[str, Points],
+    is_logarithmic: bool = False,
 ) -> str:
     """The chart. `ticks`: values marked on the x and y axis; the first and last of them are the axis' ends."""
     xs, ys = ticks
+    columns, step = (2, 330) if len(curves) <= 4 else (3, 220)
 
     def across(x: float) -> float:
-        return LEFT + (x - xs[0]) / (xs[-1] - xs[0]) * (RIGHT - LEFT)
+        return LEFT + _share(x, xs, is_logarithmic) * (RIGHT - LEFT)
 
     def up(y: float) -> float:
-        return BOTTOM - (y - ys[0]) / (ys[-1] - ys[0]) * (BOTTOM - TOP)
+        return BOTTOM - _share(y, ys, is_logarithmic) * (BOTTOM - TOP)
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
@@ -48,10 +58,18 @@ def line_chart(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
         )
         parts += [f'<circle cx="{across(x):.1f}" cy="{up(y):.1f}" r="3.5" fill="{colour}"/>' for x, y in points]
-        left, row = LEFT + 330 * (number % 2), 54 + 20 * (number // 2)
+        left, row = LEFT + step * (number % columns), 54 + 20 * (number // columns)
         parts.append(_line(left, row - 4, left + 40, row - 4, colour, f'stroke-width="2" stroke-dasharray="{dashes}"'))
         parts.append(_text(left + 50, row, name, "start"))
     return "\n".join([*parts, "</svg>\n"])
+
+
+def _share(value: float, ticks: Sequence[float], is_logarithmic: bool) -> float:
+    """How far from the first tick to the last one."""
+    first, last = ticks[0], ticks[-1]
+    if is_logarithmic:
+        return log(value / first) / log(last / first)
+    return (value - first) / (last - first)
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str, more: str = "") -> str:

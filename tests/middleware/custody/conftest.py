@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roamcast.middleware.errors import Error
 from roamcast.middleware.settings import SECOND
+
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)
+
+from on_topics import configure  # noqa: E402
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -75,3 +83,16 @@ def trio(make_net: Any) -> Any:
         return net, a, w
 
     return build
+
+
+@pytest.fixture
+def crowd(net):
+    """Hosts a, b, c attached at station 1, and p, a publisher, at 2; nobody is subscribed."""
+    configure(net)
+    hosts = [net.enrol(name) for name in "abc"]
+    for host in hosts:
+        host.arrive(1)
+    p = net.enrol("p", 2)
+    p.arrive(2)
+    net.run(12 * SECOND)
+    return (*hosts, p)

@@ -142,6 +142,26 @@ class Rig:
         self.tick(lambda core: numbers.append(core.submit(body, to)))
         return numbers[0]
 
+    # ---- topics ----
+
+    def on(self, slot, n, kind, sender="other", number=1, topic="t", body=None, hlc=0) -> Item:
+        """An item on a topic; of this host itself if the sender is `me`."""
+        low = self.disk.incarnation & 0xFFFFFFFF if sender == "me" else 7
+        return Item(slot, n, sender, low, number, kind, b"%d.%d" % (slot, n) if body is None else body, topic, hlc)
+
+    def sub(self, slot=1, n=5, number=1, kind=Kind.SUB, topic="t", body=b"") -> Item:
+        """A change of the own subscription, as it comes back."""
+        return self.on(slot, n, kind, "me", number, topic, body)
+
+    def submit_on(self, kind: Kind, topic="t", body=b"") -> int:
+        numbers: list[int] = []
+        self.tick(lambda core: numbers.append(core.submit(body, topic, kind)))
+        return numbers[0]
+
+    def saved(self, kind: type) -> list[Any]:
+        """Facts saved in the last tick."""
+        return [fact for save in self.of(Save) for fact in save.facts if isinstance(fact, kind)]
+
 
 @pytest.fixture
 def make_rig() -> type[Rig]:
@@ -161,3 +181,17 @@ def make_item() -> Callable[..., Item]:
 @pytest.fixture
 def make_station() -> Callable[..., Station]:
     return station
+
+
+@pytest.fixture
+def subscribed(rig) -> Rig:
+    """A rig that has asked for topic t, as own number 1; a station has said where it stands."""
+    rig.attach(passed=((9, 0),))
+    rig.submit_on(Kind.SUB)
+    return rig
+
+
+@pytest.fixture
+def shape() -> Callable[[list[Any]], list[Any]]:
+    """(kind, id, retained) of what is given; of a notice its type."""
+    return lambda given: [(g.kind, g.id, g.retained) if isinstance(g, Delivered) else type(g) for g in given]

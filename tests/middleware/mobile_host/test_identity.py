@@ -44,7 +44,7 @@ def test_after_a_restart_it_is_known_what_may_have_been_on_a_link(rig):
     rig.crash()
     rig.hear(Reset(rig.epoch))
     assert rig.receipts == [(1, "unknown"), (2, "renumbered")]
-    assert rig.disk.outbox == {1: (None, b"never")}
+    assert rig.disk.outbox == {1: (None, b"never", 0)}
 
 
 def test_state_lost_is_told_again_until_it_is_acknowledged(rig):

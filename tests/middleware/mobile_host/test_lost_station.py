@@ -78,6 +78,7 @@ def test_a_late_acknowledgement_counts_when_the_replay_has_given_it_a_place(rig,
 
 def test_what_is_refused_counts_though_nobody_is_given_it(rig, make_item):
     rig.attach(passed=STANDS)
+    rig.submit(to="nobody")
     rig.msg(0, 1, (1, mine(rig, make_item, 1, 5, 1, Kind.REFUSED)))
     assert ask(rig).seen == ((1, 5), *STANDS)
 

@@ -7,6 +7,7 @@ import pytest
 from roamcast.middleware.host_frames import Ack, Ask, Data, Msg, Seen
 from roamcast.middleware.mobile_host.core import MUTANTS, AgentCore
 from roamcast.middleware.mobile_host.effects import SendUp
+from roamcast.middleware.rows import Item, Kind
 from roamcast.middleware.settings import SECOND
 
 
@@ -125,9 +126,28 @@ def seen_not_saved(rig, make_item) -> bool:
     return left(rig, Seen)[-1].seen == said
 
 
+def value_unheld(rig, make_item) -> bool:
+    """A last value that was not acknowledged comes again with its SUB after a crash."""
+    rig.attach()
+    rig.tick(lambda core: core.submit(b"", "t", Kind.SUB))
+    own = Item(1, 5, "me", rig.disk.incarnation & 0xFFFFFFFF, 1, Kind.SUB, b"", "t")
+    rig.msg(0, 1, (1, own), (1, Item(2, 3, "other", 7, 1, Kind.RETAINED, b"value", "t")))
+    rig.ack(rig.take())
+    rig.crash()
+    return rig.hello.c == 0
+
+
+def end_not_saved(rig, make_item) -> bool:
+    """The end of a subscription, once it was heard of, is told though the process dies and no station says it again."""
+    rig.attach(ended=((1, 5, "t"),))
+    rig.crash()
+    rig.attach(at=3)
+    return rig.take() is not None
+
+
 SCENARIOS = (
     number_late, welcome_late, c_late, own_not_dropped, prev_ignored, msg_before_welcome, hand_kept, given_forgotten,
-    late_ack_lost, epoch_late, seen_not_saved,
+    late_ack_lost, epoch_late, seen_not_saved, value_unheld, end_not_saved,
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from roamcast.middleware.mobile_host.state import (
     Queued,
     Sent,
     Stations,
+    SubsEnded,
     Told,
     Welcomed,
     from_plain,
@@ -51,10 +52,31 @@ def test_what_may_have_been_on_a_link_is_the_highest_that_was():
 
 
 def test_of_a_state_of_a_former_release_all_may_have_been_on_a_link():
-    tag, number, to, body, _ = to_plain(Queued(1, None, b"a", sent=False))
+    tag, number, to, body, *_ = to_plain(Queued(1, None, b"a", sent=False))
     assert image_of(from_plain([tag, number, to, body])).tx == 1
     *plain, _ = to_plain(Checkpoint(99, 1, 3, 0, 0, 7, False, False, 2))
     assert image_of(from_plain(plain)).tx == 7
+
+
+def test_without_topics_a_former_release_can_read_it():
+    assert to_plain(Queued(1, "bob", b"a")) == [3, 1, "bob", b"a", True]
+    assert to_plain(Queued(1, "t", b"", False, 11)) == [3, 1, "t", b"", False, 11]
+    assert not any(isinstance(fact, SubsEnded) for fact in image_of(*START).snapshot())
+
+
+@pytest.mark.parametrize("plain", [[3, 1, "t", b"", True, 99], [3, 1, "t", b"", True, 11, 0], [12, 1]])
+def test_what_a_later_release_has_written_is_an_error(plain):
+    with pytest.raises((TypeError, ValueError, IndexError)):
+        from_plain(plain)
+
+
+def test_ended_subscriptions_are_to_be_told_known_and_forgotten():
+    image = image_of(*START, SubsEnded(((1, 5, "t"), (2, 6, "u"))), SubsEnded((), ((1, 5),)))
+    assert image.ended == {(1, 5): None, (2, 6): "u"}
+    image.apply(SubsEnded((), (), ((1, 5), (8, 8))))
+    assert image.ended == {(2, 6): "u"}
+    image.apply(NewIncarnation(100, 3, True))
+    assert image.ended == {}
 
 
 def test_trimming_is_by_number():
@@ -101,18 +123,19 @@ def test_told_clears_both_notices():
 
 LATER = (
     Welcomed(5, 4, -3, True, 1), LateAck(2, 9), LateAck(2, 8), Acked(4, -1, (), ((2, 7),)),
-    Stations((("hill", 3, "tcp://hill:1", b"k" * 40),)),
+    Stations((("hill", 3, "tcp://hill:1", b"k" * 40),)), SubsEnded(((1, 5, "t"), (0, 0, ""))), SubsEnded((), ((1, 5),)),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("more", [(), LATER])
 def test_snapshot_makes_an_equal_image(more):
-    image = image_of(*START, *more)
+    image = image_of(*START, Queued(4, "weather", b"", False, 11), *more)
     old = (
         NewIncarnation(1, 1, True),
         Queued(8, None, b"old"),
         Acked(0, 0, (), ((9, 9),)),
         Stations((("x", 1, "", b""),)),
+        SubsEnded(((7, 7, "old"),)),
     )
     copy = image_of(*old, *image.snapshot())
     assert copy == image

@@ -17,6 +17,7 @@ from roamcast.middleware.mobile_host.state import (
     OutboxTrimmed,
     Queued,
     Stations,
+    SubsEnded,
     Told,
     Welcomed,
 )  # fmt: skip
@@ -59,6 +60,7 @@ EVERY_FACT = (
     Queued(1, None, b"a"),
     Queued(2, "bob", b"b"),
     Queued(3, None, b"c"),
+    Queued(4, "weather", b"d", False, 9),
     OutboxTrimmed(1),
     Welcomed(2, 4, -7, True, 0),
     LateAck(1, 5),
@@ -67,6 +69,8 @@ EVERY_FACT = (
     Acked(4, -1, (), ((1, 6), (3, 1 << 40))),
     Told(),
     Stations((("hill", 3, "tcp://hill:7001", b"k" * 40), ("dale", 0, "tcp://dale:7001", b"l" * 40))),
+    SubsEnded(((1, 5, "weather"), (0, 0, ""), (2, 2, "x"))),
+    SubsEnded((), ((1, 5),), ((2, 2),)),
 )
 
 
@@ -112,7 +116,7 @@ def test_compaction_keeps_it_small():
         log.save((Queued(number, None, b"x" * 10_000), OutboxTrimmed(number)))
     log.save((Queued(200, None, b"kept"),))
     assert len(store.content) < COMPACT_BYTES + 30_000
-    assert open_log(store).image.outbox == {200: (None, b"kept")}
+    assert open_log(store).image.outbox == {200: (None, b"kept", 0)}
     assert len(store.content) < 200
 
 
@@ -158,7 +162,7 @@ def test_damage_from_the_beginning_is_an_error():
         open_log(Replaced(b"\0" * 50))
 
 
-@pytest.mark.parametrize("plain", [b"[[99, 1]]", b"[[2]]", b"5", b"("])
+@pytest.mark.parametrize("plain", [b"[[99, 1]]", b"[[2]]", b"5", b"(", b"[[3, 1, 't', b'', True, 99]]"])
 def test_records_of_another_release_are_an_error(plain):
     record = len(plain).to_bytes(4, "big") + zlib.crc32(plain).to_bytes(4, "big") + plain
     with pytest.raises(StateError, match="another release"):

@@ -22,7 +22,7 @@ def test_messages_are_given_in_order_with_what_they_are(rig, make_item):
     rig.msg(0, 5, (2, make_item(2, 1)), (5, make_item(3, 9, "bob", 8, 4, Kind.MAIL)))
     first, second = rig.take_all()
     assert (first.id, first.body, first.own) == ((2, 1), b"2.1", False)
-    assert second == Delivered(second.token, (3, 9), "bob", 8, 4, Kind.MAIL, False, b"3.9")
+    assert second == Delivered(second.token, (3, 9), "bob", 8, 4, Kind.MAIL, False, b"3.9", place=(1, 5))
 
 
 def test_a_frame_that_does_not_follow_means_a_loss(rig, make_item):

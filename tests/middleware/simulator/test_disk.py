@@ -21,6 +21,7 @@ from roamcast.middleware.lan_update.records import (
 from roamcast.middleware.membership.invitations import DropInvitation, Invitation, PutInvitation
 from roamcast.middleware.rows import Kind, Row, SpoolItem
 from roamcast.middleware.simulator.disk import Disk, DiskFault, copy_state, disk_faults
+from roamcast.middleware.spool_writes import SpoolAdd
 from roamcast.middleware.writes import (
     DropRows,
     DurableState,
@@ -30,7 +31,6 @@ from roamcast.middleware.writes import (
     PutReservation,
     PutRow,
     PutStart,
-    SpoolAdd,
 )
 
 

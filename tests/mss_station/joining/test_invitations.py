@@ -130,7 +130,7 @@ def test_a_token_is_good_for_a_week_at_most(sponsor: Sponsor) -> None:
 def test_a_newcomer_that_speaks_another_protocol_is_told_both_versions(sponsor: Sponsor) -> None:
     token = sponsor.issue()
     refused = sponsor.invitations.judge(token.keys.public, replace(JOIN, version=(9, 0)), NOW)
-    assert refused == JoinRefused("version", "version 9.0 is spoken there, 1.0 here", False)
+    assert refused == JoinRefused("version", "version 9.0 is spoken there, 1.1 here", False)
 
 
 @pytest.mark.parametrize(

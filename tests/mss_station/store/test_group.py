@@ -13,17 +13,9 @@ from roamcast.middleware.membership.invitations import DropInvitation, Invitatio
 from roamcast.middleware.membership.view import Ending, View
 from roamcast.middleware.rows import SpoolItem
 from roamcast.middleware.settings import Settings
+from roamcast.middleware.spool_writes import DropSpoolItems, SpoolAdd
 from roamcast.middleware.station.core import StationCore
-from roamcast.middleware.writes import (
-    DropHeld,
-    DropSpoolItems,
-    PutHeld,
-    PutRecord,
-    PutReservation,
-    PutView,
-    RecordImage,
-    SpoolAdd,
-)
+from roamcast.middleware.writes import DropHeld, PutHeld, PutRecord, PutReservation, PutView, RecordImage
 from roamcast.mss_station.errors import StoreDamaged
 from roamcast.mss_station.store import STORE_NAME, StationIdentity, Store
 from roamcast.transport.serving_codec import encode_item
@@ -107,7 +99,7 @@ def test_the_last_word_of_a_tick_counts(directory: Path, identity: StationIdenti
 def hold(store: Store) -> None:
     """The record is held for station 2, with two messages in its spool, one of them at a negative position."""
     items = (SpoolItem(2, 5, b"five", 4), SpoolItem(3, 6, b"six", 3))
-    store.commit([PutHeld(2, RECORD), SpoolAdd(RECORD.key, ((-3, 2, 5), (9, 3, 6)), items)])
+    store.commit([PutHeld(2, RECORD), SpoolAdd(RECORD.key, ((-3, 2, 5, 0, (0, 0)), (9, 3, 6, 7, (2, 4))), items)])
 
 
 def test_the_spool_of_a_held_record_is_nobody_elses(directory: Path, identity: StationIdentity) -> None:
@@ -118,7 +110,8 @@ def test_the_spool_of_a_held_record_is_nobody_elses(directory: Path, identity: S
         core = StationCore(slot=1, founders=(1, 2), settings=Settings(), image=image, encode_item=encode_item)
         _, record = core.ledger.held[RECORD.key]
         assert [(entry.position, entry.item.n) for entry in record.spool] == [(-3, 5), (9, 6)]
-        assert core.ledger.uses == {(2, 5): 1, (3, 6): 1}, "its items are in use"
+        assert [(entry.item.topic, entry.item.sub) for entry in record.spool] == [(0, (0, 0)), (7, (2, 4))]
+        assert len(core.ledger.spools) == 2, "its items are in use"
         assert store.load_item(2, 5) == b"five"
 
 
@@ -127,11 +120,11 @@ def test_the_heir_takes_the_spool_over_with_the_record(directory: Path, identity
     ours = replace(RECORD, base_c=-3)
     with Store.open(directory, identity) as store:
         hold(store)
-        more = SpoolAdd(RECORD.key, ((10, 3, 7),), (SpoolItem(3, 7, b"seven", 5),))
+        more = SpoolAdd(RECORD.key, ((10, 3, 7, 0, (0, 0)),), (SpoolItem(3, 7, b"seven", 5),))
         store.commit([DropHeld(RECORD.key, True), more, PutRecord(ours)])
         image = store.load()
         assert not image.held and image.records == {ours.key: ours}
-        assert image.spools == {ours.key: [(-3, 2, 5), (9, 3, 6), (10, 3, 7)]}
+        assert image.spools == {ours.key: [(-3, 2, 5, 0, (0, 0)), (9, 3, 6, 7, (2, 4)), (10, 3, 7, 0, (0, 0))]}
         store.commit([PutHeld(3, RECORD)])
         assert store.load().held == {RECORD.key: (3, RECORD)} and store.load().records == {ours.key: ours}
 

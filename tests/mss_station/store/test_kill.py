@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from roamcast.middleware.writes import DurableState, PutRecord
+from roamcast.middleware.writes import DurableState, LastValue, PutRecord
 from roamcast.mss_station.store import STORE_NAME, StationIdentity, Store, read_found, read_history
 
 CHILD = Path(__file__).parent / "children" / "commits.py"
 COMMITS = runpy.run_path(str(CHILD))
 LOG_NAME = STORE_NAME + "-wal"
-STATEMENTS = 27
+STATEMENTS = 33
 """Of a tick, BEGIN and COMMIT among them."""
 
 
@@ -80,9 +80,13 @@ def check(directory: Path, identity: StationIdentity, reported: int) -> None:
             row.position == row.n and len(store.load_item(*row.id) or b"") == 3000 for row in image.rows.values()
         )
         assert image.last_position == image.hlc == stored == sum(record.lastseq for record in image.records.values())
-        assert image.spools.get(COMMITS["KEY"], []) == [(n, 1, n) for n in range(3, stored + 1, 3)]
+        lines = [(n, 1, n, n % 5 + 1, (1, n)) for n in range(3, stored + 1, 3)]
+        assert image.spools.get(COMMITS["KEY"], []) == lines
+        last = LastValue(stored, (stored, 1, 0), 1, stored - 1, stored - 1, False)
+        assert image.last == ({stored: last} if stored else {})
         assert len(image.spools) == (2 if stored else 0)
-        assert sorted(image.items) == [(1, n) for n in range(3, stored + 1, 3)]
+        kept = [(1, stored - 1)] if stored else []
+        assert sorted(image.items) == sorted([(1, n) for n in range(3, stored + 1, 3)] + kept)
         check_group_and_lan(directory, image, expected_after(stored))
     connection = sqlite3.connect(directory / STORE_NAME)
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

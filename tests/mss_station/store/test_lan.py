@@ -27,7 +27,7 @@ from roamcast.middleware.lan_update.records import (
     Version,
 )
 from roamcast.mss_station.errors import StoreDamaged, StoreForeign, StoreMissing, StoreVersion
-from roamcast.mss_station.store import STORE_NAME, StationIdentity, Store, read_found, read_history, read_lan
+from roamcast.mss_station.store import STORE_NAME, StationIdentity, Store, read_found, read_history, read_lan, read_past
 
 COMMITS = Path(__file__).parent / "children" / "commits.py"
 
@@ -176,8 +176,8 @@ def test_a_look_changes_nothing_and_is_refused_like_a_start(directory: Path, ide
     before = path.read_bytes()
     read_lan(directory)
     assert path.read_bytes() == before
-    edit(directory, "PRAGMA user_version = 4")
-    with pytest.raises(StoreVersion, match="format 4"):
+    edit(directory, "PRAGMA user_version = 5")
+    with pytest.raises(StoreVersion, match="format 5"):
         read_lan(directory)
     path.write_bytes(b"garbage" * 2000)
     with pytest.raises(StoreForeign):
@@ -218,6 +218,22 @@ def test_a_start_reads_of_the_history_what_the_node_still_asks_for(directory: Pa
             store.commit([PutEntry(entry)])
             image = store.load().lan
             assert sorted(image.history.get(f"k{i}", {})) == [v for v in versions if after is None or v > after]
+
+
+def test_the_past_of_many_keys_is_read_at_once(directory: Path, identity: StationIdentity) -> None:
+    """Of those that are the prefix and one word; without deletions."""
+    wanted = "topics/a", "topics/b.c", "topics/\U0001f4e1"
+    keys = (*wanted, "topics/", "topics/a/send", "topics0", "topic/a", "settings/x")
+    lines = {key: PutHistory(Entry(key, Version(1, 0, "a", 1), key.encode(), None, bytes(64)), 1) for key in keys}
+    gone = [PutHistory(replace(line.entry, version=DALE, value=None), 2) for line in lines.values()]
+    with Store.open(directory, identity, durability="process") as store:
+        store.commit([*lines.values(), *gone])
+        found = read_past(directory, "topics/")
+    assert sorted(line.entry.key for line in found) == sorted(wanted)
+    assert all(line == lines[line.entry.key] for line in found)
+    assert edit(directory, "UPDATE lan_history SET wall = 9 WHERE key = 'topics/a'") == 2
+    with pytest.raises(StoreDamaged):
+        read_past(directory, "topics/")
 
 
 def test_a_start_does_not_read_the_rest(directory: Path, identity: StationIdentity) -> None:

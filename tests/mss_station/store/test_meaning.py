@@ -13,7 +13,8 @@ import pytest
 from roamcast.middleware.errors import InvariantError
 from roamcast.middleware.lan_update.records import HISTORY_MAX, LanImage
 from roamcast.middleware.rows import SpoolItem
-from roamcast.middleware.writes import DropRows, DurableState, PlaceRow, PutLastSeq, PutRow, PutStart, SpoolAdd, Write
+from roamcast.middleware.spool_writes import PutItems, SpoolAdd
+from roamcast.middleware.writes import DropRows, DurableState, PlaceRow, PutLastSeq, PutRow, PutStart, Write
 from roamcast.mss_station.store import StationIdentity, Store, read_found, read_history, read_lan
 
 WORKLOAD = runpy.run_path(str(Path(__file__).with_name("workload.py")))
@@ -94,17 +95,19 @@ def test_same_as_the_image_of_a_newcomer(directory: Path, identity: StationIdent
         if step % 4 == 0:
             seen |= check(store, directory, workload)
     store.close()
-    assert not is_known or seen >= {"rows", "streams", "last_position", "hlc", "hosts", "view"}
+    assert not is_known or seen >= {"rows", "streams", "last_position", "hlc", "hosts", "view", "last", "items"}
 
 
 def test_a_tick_may_accept_spool_and_drop_one_row(directory: Path, identity: StationIdentity, make_row: Any) -> None:
     key = (1 << 32 | 7, 9, 0)
     with Store.open(directory, identity) as store:
         row = make_row(1)
-        store.commit([PutRow(row, 1), SpoolAdd(key, ((1, 1, 1),), (SpoolItem(1, 1, None, 4),)), DropRows(1, 1)])
+        store.commit(
+            [PutRow(row, 1), SpoolAdd(key, ((1, 1, 1, 7, (2, 3)),), (SpoolItem(1, 1, None, 4),)), DropRows(1, 1)]
+        )
         image = store.load()
         assert image.rows == {} and image.streams[1].floor == 1
-        assert image.spools == {key: [(1, 1, 1)]} and image.items == {(1, 1): SpoolItem(1, 1, None, 4)}
+        assert image.spools == {key: [(1, 1, 1, 7, (2, 3))]} and image.items == {(1, 1): SpoolItem(1, 1, None, 4)}
         assert store.load_item(1, 1) == b"item"
 
 
@@ -113,8 +116,11 @@ def test_a_tick_may_accept_spool_and_drop_one_row(directory: Path, identity: Sta
     [
         pytest.param(PlaceRow(1, 2, 2, 5), id="place a row that is not there"),
         pytest.param(PutLastSeq((1, 1, 1), 1, (1, 1)), id="lastseq of no record"),
-        pytest.param(SpoolAdd((1, 1, 1), ((1, 2, 2),), (SpoolItem(2, 2, None, 1),)), id="item from nowhere"),
-        pytest.param(SpoolAdd((1, 1, 1), ((1, 1, 1), (1, 1, 1)), ()), id="two entries at one position"),
+        pytest.param(SpoolAdd((1, 1, 1), ((1, 2, 2, 0, (0, 0)),), (SpoolItem(2, 2, None, 1),)), id="item from nowhere"),
+        pytest.param(PutItems((SpoolItem(2, 2, None, 1),)), id="last value from nowhere"),
+        pytest.param(
+            SpoolAdd((1, 1, 1), ((1, 1, 1, 0, (0, 0)), (1, 1, 1, 0, (0, 0))), ()), id="two entries at one position"
+        ),
     ],
 )
 def test_writes_against_the_store_are_a_bug_and_change_nothing(

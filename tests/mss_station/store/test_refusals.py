@@ -10,12 +10,14 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from roamcast.middleware.rows import Row, SpoolItem
-from roamcast.middleware.writes import DropRows, DurableState, PutRow, PutStart, SpoolAdd
+from roamcast.middleware.spool_writes import SpoolAdd
+from roamcast.middleware.writes import DropLast, DropRows, DurableState, LastValue, PutLast, PutRow, PutStart
 from roamcast.mss_station.errors import (
     StoreDamaged,
     StoreError,
@@ -107,7 +109,7 @@ def test_another_programs_database(directory: Path, identity: StationIdentity) -
     assert "another program" in refused(directory, identity, StoreForeign)
 
 
-@pytest.mark.parametrize("version", [0, 4, -1])
+@pytest.mark.parametrize("version", [0, 5, -1])
 def test_unknown_version(directory: Path, identity: StationIdentity, version: int) -> None:
     edit(directory, f"PRAGMA user_version = {version}")
     text = refused(directory, identity, StoreVersion)
@@ -118,12 +120,12 @@ def test_newer_version_only_in_the_log_of_a_killed_process(directory: Path, iden
     crashed = directory / "crashed"
     crashed.mkdir()
     newer = sqlite3.connect(directory / STORE_NAME, isolation_level=None)
-    newer.execute("PRAGMA user_version = 4")
+    newer.execute("PRAGMA user_version = 5")
     for name in (STORE_NAME, STORE_NAME + "-wal"):
         shutil.copy(directory / name, crashed / name)
     newer.close()
     assert set(contents(crashed)) == {STORE_NAME, STORE_NAME + "-wal"}
-    assert "format 4" in refused(crashed, identity, StoreVersion)
+    assert "format 5" in refused(crashed, identity, StoreVersion)
 
 
 @pytest.mark.parametrize("change", [{"station_id": "south"}, {"slot": 2}, {"generation": 5}])
@@ -211,7 +213,7 @@ def test_a_flipped_bit_of_an_item_is_never_given_out(
             store.commit([PutRow(make_row(3, item=ITEM), 3)])
         if where != "log":
             given = None if where.startswith("copied") else ITEM
-            store.commit([SpoolAdd(key, ((3, 1, 3),), (SpoolItem(1, 3, given, len(ITEM)),)), DropRows(1, 3)])
+            store.commit([SpoolAdd(key, ((3, 1, 3, 0, (0, 0)),), (SpoolItem(1, 3, given, len(ITEM)),)), DropRows(1, 3)])
         assert store.load_item(1, 3) == ITEM
     edit(directory, "VACUUM")  # nothing is left of what was dropped
     flip_a_bit(directory, part)
@@ -224,6 +226,32 @@ def test_a_flipped_bit_of_an_item_is_never_given_out(
     assert "message (1, 3)" in text and str(directory / STORE_NAME) in text and "Put back an undamaged copy" in text
 
 
+COLUMNS = "topic first second third message position cleared checksum"
+
+
+@pytest.mark.parametrize("column", COLUMNS.split())
+def test_a_flipped_bit_of_a_last_value_is_refused(directory: Path, identity: StationIdentity, column: str) -> None:
+    value = LastValue(1 << 62 | 5, (1_795_000_000_000_000, 3, 0), 3, 70_000, 12, False)
+    with Store.open(directory, identity) as store:
+        store.commit([PutLast(value)])
+        assert store.load().last == {value.topic: value}
+    connection = sqlite3.connect(directory / STORE_NAME)
+    assert {name for _, name, *_ in connection.execute("PRAGMA table_info(last_value)")} == set(COLUMNS.split())
+    connection.close()
+    edit(directory, f"UPDATE last_value SET {column} = {column} + 4")
+    with Store.open(directory, identity) as store, pytest.raises(StoreDamaged, match=r"last_value.*checksum is wrong"):
+        store.load()
+
+
+def test_the_last_word_of_a_tick_on_a_topic_counts(directory: Path, identity: StationIdentity) -> None:
+    old, new = (LastValue(7, (n, 1, 0), 1, n, n, False) for n in (1, 2))
+    with Store.open(directory, identity) as store:
+        store.commit([PutLast(old), PutLast(new), PutLast(replace(old, topic=8)), DropLast((8, 9))])
+        assert store.load().last == {7: new}
+        store.commit([DropLast((7,)), PutLast(old)])
+        assert store.load().last == {7: old}
+
+
 @pytest.mark.parametrize("item", ["x''", "'text'", "x'6974656d00'"])
 @pytest.mark.parametrize("table", ["message", "spool_item"])
 def test_an_item_of_another_length_or_type(
@@ -231,7 +259,10 @@ def test_an_item_of_another_length_or_type(
 ) -> None:
     with Store.open(directory, identity) as store:
         store.commit(
-            [SpoolAdd((1, 1, 1), ((1, 2, 1),), (SpoolItem(2, 1, b"item", 4),)), PutRow(make_row(1, slot=2), 1)]
+            [
+                SpoolAdd((1, 1, 1), ((1, 2, 1, 0, (0, 0)),), (SpoolItem(2, 1, b"item", 4),)),
+                PutRow(make_row(1, slot=2), 1),
+            ]
         )
         if table == "spool_item":
             store.commit([DropRows(2, 1)])

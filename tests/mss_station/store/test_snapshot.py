@@ -18,7 +18,7 @@ from roamcast.mss_station.store import StationIdentity, Store
 from roamcast.transport.serving_codec import encode_item
 
 CHILD = Path(__file__).parent / "children" / "snapshot.py"
-STATEMENTS = 16
+STATEMENTS = 20
 """Of the last part, BEGIN and COMMIT among them."""
 
 JOINING = View((1, 2), serving=False, sponsor=2)
@@ -106,8 +106,10 @@ def test_killed_inside_the_last_part(directory: Path, identity: StationIdentity,
         if image.view == JOINING:
             assert not done
             assert sorted(image.rows) == [(2, 5)] and image.streams == {2: Stream(5, 5, 0)} and not image.hosts
+            assert list(image.last) == [6] and list(image.items) == [(2, 2)]
         else:
             assert image.view == View((1, 2), serving=False)
             assert sorted(image.rows) == [(2, 8), (2, 9)] and image.streams == {2: Stream(9, 9, 7)}
+            assert list(image.last) == [7] and list(image.items) == [(2, 3)]
             assert list(image.hosts) == [7] and image.last_position == 4 and image.hlc == 3
             assert core_over(image).newcomer is None

@@ -20,18 +20,30 @@ from roamcast.middleware.lan_update.records import (
 from roamcast.middleware.membership.invitations import DropInvitation, Invitation, Newcomer, PutInvitation
 from roamcast.middleware.membership.view import Ending, View
 from roamcast.middleware.rows import Kind, MessageId, Row, SpoolItem, Vector
+from roamcast.middleware.spool_writes import (
+    DropSpoolItems,
+    PutItems,
+    RecordKey,
+    SpoolAdd,
+    SpoolDrop,
+    SpoolMove,
+    SpoolRenumber,
+    SpoolTrim,
+)
 from roamcast.middleware.writes import (
     DropHeld,
+    DropLast,
     DropRecord,
     DropRows,
     DropSnapshot,
-    DropSpoolItems,
     DurableState,
     HostEntry,
+    LastValue,
     PlaceRow,
     PutClock,
     PutHeld,
     PutHost,
+    PutLast,
     PutLastSeq,
     PutRecord,
     PutReservation,
@@ -40,17 +52,13 @@ from roamcast.middleware.writes import (
     PutStreams,
     PutView,
     RecordImage,
-    RecordKey,
-    SpoolAdd,
-    SpoolMove,
-    SpoolRenumber,
-    SpoolTrim,
     Stream,
     Write,
 )
 
 SLOTS = 4
 INVITATION_KEYS = ("k" * 40, "K" * 40, "#" * 40)
+TOPICS = (1, 7, (1 << 32) - 1, 1 << 62 | 5 << 32 | 1)
 LAN_KEYS = ("hosts/anna", "settings/x", "topics/\u96ea", "nul\x00nul", "nul\x00", "\U0001f4e1" * 50)
 
 
@@ -100,9 +108,13 @@ class Workload:
             *(self.put_lastseq,) * 3,
             *(self.spool_add,) * 4,
             self.spool_trim,
+            *(self.spool_drop,) * 2,
             self.spool_renumber,
             self.spool_move,
             self.drop_items,
+            *(self.put_items,) * 2,
+            *(self.put_last,) * 2,
+            self.drop_last,
             self.put_host,
             self.put_start,
             self.put_clock,
@@ -116,7 +128,7 @@ class Workload:
             self.drop_entry,
             self.put_alive,
             self.put_found,
-            *(self.put_history,) * 4,
+            *(self.put_history,) * 5,
         )
 
     def batch(self) -> list[Write]:
@@ -190,16 +202,43 @@ class Workload:
         entries, items = [], []
         for slot, n in rng.sample(sorted(self.image.rows), rng.randint(1, min(5, len(self.image.rows)))):
             pos += rng.randint(1, 3)
-            entries.append((pos, slot, n))
+            topic = rng.choice((0, 0, *TOPICS))
+            sub = (rng.randrange(SLOTS), rng.randrange(1, 99)) if topic else (0, 0)
+            entries.append((pos, slot, n, topic, sub))
             if (slot, n) not in self.image.items:
-                item = self.bytes_of[slot, n]
-                items.append(SpoolItem(slot, n, item if rng.random() < 0.5 else None, len(item)))
+                items.append(self.item(slot, n))
         return SpoolAdd(key, tuple(entries), tuple(items))
+
+    def item(self, slot: int, n: int) -> SpoolItem:
+        """Of a row that is there: the bytes are given, or copied from it."""
+        item = self.bytes_of[slot, n]
+        return SpoolItem(slot, n, item if self.rng.random() < 0.5 else None, len(item))
+
+    def put_items(self) -> Write | None:
+        """Rows that are the last values of their topics go soon, or at once."""
+        lacking = sorted(self.image.rows.keys() - self.image.items.keys())
+        chosen = self.rng.sample(lacking, min(len(lacking), self.rng.randint(1, 3)))
+        return PutItems(tuple(self.item(*one) for one in chosen)) if chosen else None
+
+    def put_last(self) -> Write:
+        value: LastValue = any_instance(self.rng, LastValue, topic=self.rng.choice(TOPICS))
+        return PutLast(dataclasses.replace(value, slot=self.rng.randrange(SLOTS), n=self.rng.randrange(1 << 40)))
+
+    def drop_last(self) -> Write:
+        return DropLast(tuple(self.rng.sample(TOPICS, self.rng.randint(1, 2))))
+
+    def spool_drop(self) -> Write | None:
+        """Some entries, from anywhere in the spool."""
+        key = self.rng.choice(self.keys)
+        positions = [line[0] for line in self.image.spools.get(key, [])]
+        if not positions:
+            return None
+        return SpoolDrop(key, tuple(self.rng.sample(positions, self.rng.randint(1, min(3, len(positions))))))
 
     def spool_trim(self) -> Write:
         key = self.rng.choice(self.keys)
-        spool = self.image.spools.get(key) or [(0, 0, 0)]
-        return SpoolTrim(key, self.rng.choice(spool)[0])
+        spool = self.image.spools.get(key)
+        return SpoolTrim(key, self.rng.choice(spool)[0] if spool else 0)
 
     def spool_renumber(self) -> Write:
         return SpoolRenumber(self.rng.choice(self.keys))
@@ -307,6 +346,8 @@ class Joining(Workload):
             self.put_view,
             self.put_start,
             self.put_clock,
+            *(self.put_last,) * 2,
+            *(self.put_kept,) * 2,
             self.put_streams,
             self.drop_snapshot,
         )
@@ -320,6 +361,12 @@ class Joining(Workload):
             stored = max(known.stored, floor) + rng.randrange(3)
             streams.append((slot, stored, rng.randint(floor, stored), floor))
         return PutStreams(tuple(streams), self.next_position(), rng.randrange(1 << 50))
+
+    def put_kept(self) -> Write:
+        """The item of a last value whose row the sponsor has not any more."""
+        slot, n, item = self.rng.randrange(SLOTS), (1 << 39) + self.rng.randrange(99), self.rng.randbytes(20)
+        self.bytes_of[slot, n] = item
+        return PutItems((SpoolItem(slot, n, item, len(item)),))
 
     def drop_snapshot(self) -> Write:
         self.bytes_of.clear()

@@ -1,7 +1,7 @@
 """Commits ticks for ever and says after each how far it is; kills itself at a given statement of a given tick.
 
-Arguments: directory, tick, statement (0 0: never). A tick accepts three rows, places them, spools one, collects, and
-takes a change of the configuration and one of the group.
+Arguments: directory, tick, statement (0 0: never). A tick accepts three rows, places them, spools one, collects, makes
+the last value of a topic, and takes a change of the configuration and one of the group.
 """
 
 from __future__ import annotations
@@ -25,17 +25,20 @@ from roamcast.middleware.lan_update.records import (
 from roamcast.middleware.membership.invitations import DropInvitation, Invitation, Newcomer, PutInvitation
 from roamcast.middleware.membership.view import Ending, View
 from roamcast.middleware.rows import Kind, Row, SpoolItem
+from roamcast.middleware.spool_writes import DropSpoolItems, PutItems, SpoolAdd, SpoolDrop
 from roamcast.middleware.writes import (
     DropHeld,
+    DropLast,
     DropRows,
+    LastValue,
     PutHeld,
+    PutLast,
     PutLastSeq,
     PutRecord,
     PutReservation,
     PutRow,
     PutView,
     RecordImage,
-    SpoolAdd,
     Write,
 )
 from roamcast.mss_station.lock import DirectoryLock
@@ -77,10 +80,23 @@ def make_tick(n: int) -> list[Write]:
         for i in range(n - 2, n + 1)
     ]
     writes: list[Write] = [PutRow(row, row.n) for row in rows]
-    writes += [PutLastSeq(KEY, n, (1, n)), SpoolAdd(KEY, ((n, 1, n),), (SpoolItem(1, n, None, 3000),))]
+    spooled = (n - 1, 1, n, 0, (0, 0)), (n, 1, n, n % 5 + 1, (1, n))
+    writes += [PutLastSeq(KEY, n, (1, n)), SpoolAdd(KEY, spooled, (SpoolItem(1, n, None, 3000),))]
+    writes += make_last(n)
     if n > 90:
         writes.append(DropRows(1, n - 90))
     return [*writes, *make_group(n), *make_lan(n)]
+
+
+def make_last(n: int) -> list[Write]:
+    """What the tick that ends with row n changes of last values: one is new, one goes, an item is kept for one."""
+    return [
+        PutLast(LastValue(n, (n, 1, 0), 1, n - 1, n - 1, False)),
+        DropLast((n - 3,)),
+        PutItems((SpoolItem(1, n - 1, None, 3000),)),
+        DropSpoolItems(((1, n - 4),)),
+        SpoolDrop(KEY, (n - 1,)),
+    ]
 
 
 def make_group(n: int) -> list[Write]:
@@ -93,7 +109,7 @@ def make_group(n: int) -> list[Write]:
         DropInvitation(f"key {n - 3}"),
         DropHeld(before, False),
         PutHeld(2, held),
-        SpoolAdd(held.key, ((-1, 1, n),), ()),
+        SpoolAdd(held.key, ((-1, 1, n, 0, (0, 0)),), ()),
     ]
 
 
