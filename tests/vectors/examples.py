@@ -84,6 +84,7 @@ UP_EXAMPLES: dict[str, hf.UpFrame] = {
     "leave": hf.Leave(9),
     "seen": hf.Seen(9, ((0, 12), (3, 70_000)), 40, 41, (38, 40)),
     "seen-nothing": hf.Seen(1, (), 0, 0, ()),
+    "heard": hf.Heard(9),
 }
 DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
     "welcome": hf.Welcome((1, 0), 9, 40, False, -3, 262_144, 512),

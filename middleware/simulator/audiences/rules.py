@@ -148,7 +148,7 @@ class TopicRules:
             return
         for known in seen.retained.get(topic, ()):
             older = known.past.get(message.sender, 0) >= message.index and known is not message
-            if older and known.label in life.given:
+            if older and known.label in life.given and not self._judge.is_gone(known):
                 newer = f"{known.label} follows it, and {life.host} had been given that"
                 self._broken("value of the past", f"{message.label} came as last value of {topic}", newer)
         interval.value = message.label

@@ -46,7 +46,12 @@ FALLS: dict[str, Found] = {
     "hand_kept": ("mixed", 1, 20, {**HOPS, "lazy": 1.0}),
     "msg_before_welcome": ("mixed", 1, 20, {**HOPS, "radio_loss": 0.1, "storm": 0.7}),
     "mail_apart": ("mixed", 5, 20, {"mail": 0.6, "wired_slow": 0.2}),
-    "late_data": ("few", 1, 15, {"hops_count": 60, "storm": 0.7, "cuts_count": 0}),
+    "late_data": (
+        "few",
+        52,
+        5,
+        {"hops_count": 60, "storm": 0.7, "radio_loss": 0.0, "cuts_count": 0, "messages": 80, "burst": 0.5},
+    ),
     "accept_early": ("mixed", 12, 15, {**HOPS, "storm": 0.3, "wired_slow": 0.2}),
     "moved_spool": ("mixed", 20, 5, {**HOPS, "wired_slow": 0.2, "spool_grace": 10_000}),
     "no_probe": ("mixed", 1, 15, {**HOPS, "crashes_count": 6, "wired_loss": 0.3}),
