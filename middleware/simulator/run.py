@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol
 
 from roamcast.middleware.membership.view import View
@@ -20,7 +19,7 @@ from roamcast.middleware.simulator.faults import Adversary
 from roamcast.middleware.simulator.habits import Habits, apply_facts, copy_image
 from roamcast.middleware.simulator.host_node import HostNode
 from roamcast.middleware.simulator.links import RadioNet, WiredNet
-from roamcast.middleware.simulator.losses import Losses, give_up
+from roamcast.middleware.simulator.losses import Losses
 from roamcast.middleware.simulator.operators import Operators
 from roamcast.middleware.simulator.quiescence import Meter, undrained, unsettled
 from roamcast.middleware.simulator.scenario import Options, draw, stream
@@ -122,12 +121,10 @@ class Simulation:
         faults = disk_faults(sorted(self._mutants), "station")
         disk = Disk(state, apply_writes, copy_state, stream(self._seed, f"disk {slot}"), faults)
         options = self.options
-        node = StationNode(
+        return StationNode(
             self.world, self.trace, self.radio, self.wired, slot, founders, options.settings(), disk,
             StationFaults(), rng, rng.randint(-options.skew, options.skew), self._mutants,
         )  # fmt: skip
-        node.gave_up = partial(give_up, self)
-        return node
 
     def add_station(self, slot: int, sponsor: int) -> None:
         """A newcomer whose JOIN was answered starts for the first time."""

@@ -27,7 +27,6 @@ from roamcast.middleware.effects import (
 )
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.host_frames import Msg, UpFrame
-from roamcast.middleware.rows import MessageId
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.simulator.audiences.leaving import check_rights
 from roamcast.middleware.simulator.disk import Disk, stored_item
@@ -44,7 +43,7 @@ WALL_ZERO = 1_800_000_000_000_000
 """UTC microseconds at virtual time 0."""
 
 
-def _nobody(node: StationNode, effect: GroupEffect) -> None:
+def _nobody(node: StationNode, effect: GroupEffect | Notice) -> None:
     """Nobody operates this station."""
 
 
@@ -62,9 +61,7 @@ class StationNode:
         self.up = False
         self.ended = False
         """It never starts again."""
-        self.told: Callable[[StationNode, GroupEffect], None] = _nobody
-        self.gave_up: Callable[[MessageId], None]
-        """It calls the body of a mail lost; set by the simulation."""
+        self.told: Callable[[StationNode, GroupEffect | Notice], None] = _nobody
         self.crashes = 0
         self.disk = disk
         self.faults = faults
@@ -372,9 +369,8 @@ class StationNode:
             case Reject(_, code, text):
                 self.rejects[code] = self.rejects.get(code, 0) + 1
                 self._trace.note("reject", self.slot, code, text)
-            case Notice(_, "body-lost", fields):
-                self._trace.note("body lost", self.slot, *fields["message"])
-                self.gave_up(fields["message"])
+            case SlotGiven() | HandedOver() | Notice(_, "body-lost"):
+                self.told(self, effect)
             case Notice(level, event):
                 self._trace.note("notice", self.slot, level, event)
             case Halt(text):
@@ -384,8 +380,6 @@ class StationNode:
             case Renew():
                 self._trace.note("snapshot complete", self.slot)
                 self._renewing = True
-            case SlotGiven() | HandedOver():
-                self.told(self, effect)
 
     def _send_peer(self, slot: int, frame: PeerFrame) -> None:
         if isinstance(frame, SpoolPart):

@@ -75,6 +75,7 @@ HOLDS = {
     "save:fallback": "asked and answered again",
     "save:succ_ok": "said again",
     "save:exp_acked": "asked and answered again",
+    "lean_blind": "whoever needs a body pulls it",
     "disk:PutBody": "it is pulled again",
     "agent-disk:OutboxTrimmed": "lastseq of the next WELCOME says it again",
     "agent-disk:Told": "a notice is told again",
