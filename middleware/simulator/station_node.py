@@ -43,7 +43,7 @@ WALL_ZERO = 1_800_000_000_000_000
 """UTC microseconds at virtual time 0."""
 
 
-def _nobody(node: StationNode, effect: GroupEffect) -> None:
+def _nobody(node: StationNode, effect: GroupEffect | Notice) -> None:
     """Nobody operates this station."""
 
 
@@ -61,7 +61,7 @@ class StationNode:
         self.up = False
         self.ended = False
         """It never starts again."""
-        self.told: Callable[[StationNode, GroupEffect], None] = _nobody
+        self.told: Callable[[StationNode, GroupEffect | Notice], None] = _nobody
         self.crashes = 0
         self.disk = disk
         self.faults = faults
@@ -365,6 +365,8 @@ class StationNode:
             case Reject(_, code, text):
                 self.rejects[code] = self.rejects.get(code, 0) + 1
                 self._trace.note("reject", self.slot, code, text)
+            case SlotGiven() | HandedOver() | Notice(_, "body-lost"):
+                self.told(self, effect)
             case Notice(level, event):
                 self._trace.note("notice", self.slot, level, event)
             case Halt(text):
@@ -374,8 +376,6 @@ class StationNode:
             case Renew():
                 self._trace.note("snapshot complete", self.slot)
                 self._renewing = True
-            case SlotGiven() | HandedOver():
-                self.told(self, effect)
 
     def _send_peer(self, slot: int, frame: PeerFrame) -> None:
         if isinstance(frame, SpoolPart):
