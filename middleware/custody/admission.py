@@ -175,7 +175,7 @@ class Admission:
             gap=gap, ephemeral=hello.ephemeral,
         )  # fmt: skip
         ledger.causal.depend(record.sdep)
-        self.sessions.subscriptions.end_all(record)
+        self.sessions.subscriptions.end_all(record, hello.e)
         waiting, end = self._bodies.ready(record, 0)
         spooled = ledger.spools.add(record, [(i - len(waiting), holder) for i, (_, holder) in enumerate(waiting)])
         advance(ledger, record, end)
