@@ -20,7 +20,7 @@ from roamcast.middleware.custody.sessions import Pending, Sessions
 from roamcast.middleware.custody.stream import advance
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import Ask, Fates, Replaced, Seen, Wait
-from roamcast.middleware.rows import MH, STATION_KINDS, Kind, Vector
+from roamcast.middleware.rows import MH, PRESENCE, STATION_KINDS, Kind, Vector
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import Accept, Cancel, Claimed, GroupQuery, Noted
 from roamcast.middleware.vectors import covers, merged
@@ -175,11 +175,14 @@ class Admission:
             gap=gap, ephemeral=hello.ephemeral,
         )  # fmt: skip
         ledger.causal.depend(record.sdep)
-        self.sessions.subscriptions.end_all(record)
+        self.sessions.subscriptions.end_all(record, hello.e)
         waiting, end = self._bodies.ready(record, 0)
         spooled = ledger.spools.add(record, [(i - len(waiting), holder) for i, (_, holder) in enumerate(waiting)])
         advance(ledger, record, end)
         record.set_order(ledger.next_join_order() if order is None else order)
+        told = ledger.last.get(PRESENCE | mh[0])
+        if told is not None and told.order[0] == record.order and not told.order[2]:
+            record.set_shown((told.order[1], True))  # by the lost station; nobody else would take it back
         if order is None:
             ledger.write_row(Kind.JOIN, *mh, number=record.order)
         ledger.notice("warning" if gap else "info", "host-of-lost-station", host=ledger.name_of(mh[0]), gap=gap)
