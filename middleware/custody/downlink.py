@@ -16,6 +16,7 @@ from bisect import bisect_right
 from itertools import chain
 from operator import itemgetter
 
+from roamcast.middleware.custody.bodies import Bodies
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.stream import is_change, is_sub, owed, owed_count
@@ -31,8 +32,10 @@ Entries = list[tuple[int, Entry]]
 class Downlink:
     """Which channel stands where, and the frames of a tick."""
 
-    def __init__(self, ledger: Ledger, subscriptions: Subscriptions) -> None:
+    def __init__(self, ledger: Ledger, subscriptions: Subscriptions, bodies: Bodies) -> None:
         self.ledger = ledger
+        self._bodies = bodies
+        bodies.came = self._body_came
         self._subscriptions = subscriptions
         self.position = ledger.table.last_position
         """F: where the front stands."""
@@ -47,6 +50,8 @@ class Downlink:
         """Window or queue full: served again on the host's next sign of life."""
         self._stalled: dict[Channel, Record] = {}
         """Before a SUB whose last value is still to come here: served again when the log has grown."""
+        self._awaiting: dict[Channel, Record] = {}
+        """Before a mail whose body is still to come here: served again when it has."""
         self._due: dict[Channel, Record] = {}
         """To be served at the end of this tick."""
         self._by_host: dict[int, list[Record]] = {}
@@ -81,7 +86,7 @@ class Downlink:
         if record is not None:
             record.sent = self.position
             return record
-        for place in (self._beside, self._apart, self._blocked, self._stalled, self._due):
+        for place in (self._beside, self._apart, self._blocked, self._stalled, self._awaiting, self._due):
             if channel in place:
                 return place.pop(channel)
         return None
@@ -110,6 +115,11 @@ class Downlink:
         if record.channel is not None and record.channel in self._blocked:
             self.serve(record.channel)
 
+    def _body_came(self, record: Record) -> None:
+        """A body that a host waited for is here, or given up."""
+        if record.channel is not None and record.channel in self._awaiting:
+            self.serve(record.channel)
+
     def sent_to(self, record: Record) -> int:
         """Position of the last frame sent to the host in its session."""
         return self.position if record.channel in self._front else record.sent
@@ -122,7 +132,7 @@ class Downlink:
         match row.kind:
             case Kind.MAIL | Kind.REFUSED:
                 for record in self._by_host.get(row.addressee, ()):
-                    self._note(record.channel, position)
+                    self._note(record.channel, None if row.lean else position)
             case Kind.SUB | Kind.UNSUB | Kind.NOSUB:
                 for record in self._by_host.get(row.host, ()):
                     self._note(record.channel, None)
@@ -173,7 +183,7 @@ class Downlink:
             elif channel in self._beside:
                 prev = self._beside[channel].sent
             else:
-                if channel in self._apart:
+                if channel in self._apart or channel in self._awaiting:
                     self.serve(channel)
                 continue
             if positions is None:
@@ -243,8 +253,8 @@ class Downlink:
         elif reached and record.sent < self.position:
             self.ledger.out.append(Deliver((channel,), record.sent, self.position, ()))
             record.sent = self.position
-        if stalled:
-            self._stalled[channel] = record
+        if stalled is not None:
+            stalled[channel] = record
         elif not reached:
             self._blocked[channel] = record
         elif not covers(self.ledger.table.vector("delivered"), record.base):
@@ -254,16 +264,17 @@ class Downlink:
         else:
             self._beside[channel] = record
 
-    def _next_entries(self, record: Record) -> tuple[Entries, bool, bool]:
+    def _next_entries(self, record: Record) -> tuple[Entries, bool, dict[Channel, Record] | None]:
         """Owed entries behind what was sent, as many as the window takes; whether these are all up to the end of the
-        log; and whether a SUB stops them: what the host has had elsewhere must be here, to tell its last value.
+        log; and where the host has to wait, if something stops them: a body that is not here, or a SUB: what the host
+        has had elsewhere must be here, to tell its last value.
 
         A full window never reaches the end: the host is served again on its next acknowledgement.
         """
         settings = self.ledger.settings
         room, room_bytes = self._room(record)
         if room <= 0:
-            return [], False, False
+            return [], False, None
         covered = covers(self.ledger.table.vector("delivered"), record.base) or "sub_at_once" in self.ledger.mutants
         idle = room == settings.window_entries
         entries: Entries = []
@@ -275,16 +286,21 @@ class Downlink:
         for position, holder in chain(spooled, owed(self.ledger, record, after)):
             first = idle and not entries
             if len(entries) >= room or (size + holder.size > room_bytes and not first):
-                return entries, False, False
+                return entries, False, None
             if not covered and is_sub(holder):
-                return entries, False, True
+                return entries, False, self._stalled
+            if holder.lean:
+                if "hole" in self.ledger.mutants:
+                    continue
+                self._bodies.first(record, after)
+                return entries, False, self._awaiting
             entries.append((position, holder))
             size += holder.size
             value = self._value_with(record, position, holder, bool(spooled) and position <= spool_end)
             if value is not None:
                 entries.append((position, value))
                 size += value.size
-        return entries, True, False
+        return entries, True, None
 
     def _value_with(self, record: Record, position: int, holder: Row | SpoolItem, spooled: bool) -> Entry | None:
         """The last value that goes with a SUB: what the host is not given anyway, in its stream behind that."""

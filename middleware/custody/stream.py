@@ -58,6 +58,8 @@ def owed(ledger: Ledger, record: Record, after: int) -> Iterator[Owed]:
     """Everything behind `after` that the host is owed and that `base` does not cover, in order."""
     table, host = ledger.table, record.mh[0]
     plain = table.owed(host, record.base, after)
+    if given_up := ledger.given_up:
+        plain = (one for one in plain if one[1].id not in given_up)
     if not record.subs and not table.changes(host):
         return plain
     after = max(after, table.first_position_beyond(record.base) - 1)

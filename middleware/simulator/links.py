@@ -289,8 +289,8 @@ def on_the_wire(frame: PeerFrame, load: Callable[[int, int], bytes]) -> PeerFram
 
 def copy_row(row: Row, load: Callable[[int, int], bytes]) -> Row:
     """A row as it arrives: without position."""
-    item = row.item if row.item is not None else load(row.slot, row.n)
+    item = row.item if row.item is not None or row.lean else load(row.slot, row.n)
     return Row(
         row.slot, row.n, row.stamp, row.hlc, row.kind, row.host, row.incarnation, row.number,
-        row.taken, row.addressee, item, row.size, None,
+        row.taken, row.addressee, item, row.size, None, row.lean,
     )  # fmt: skip
