@@ -25,6 +25,7 @@ from roamcast.transport.layout import (
     array,
     sentence,
 )
+from roamcast.transport.mail_codec import MAIL_LAYOUTS
 from roamcast.transport.station_fields import EXT, MESSAGE, MH, PART, SPOOL_ITEM, VECTOR, plain_row, read_row
 from roamcast.transport.strict import Reader
 
@@ -46,8 +47,8 @@ _CODE, _TEXT = sentence(limits.CODE_BYTES_MAX), sentence(limits.TEXT_BYTES_MAX)
 
 PEER: Final[Link[frames.StationFrame]] = Link(
     limits.PEER_FRAME_BYTES_MAX,
-    Layout(32, frames.Link, VERSION, NAME, NAME, SLOT, UINT64, UINT64, NATURAL, COUNTER, COUNTER, NATURAL, NATURAL),
-    Layout(33, frames.WentBack, NATURAL, COUNTER),
+    Layout(32, frames.Link, VERSION, NAME, NAME, SLOT, UINT64, UINT64, NATURAL, COUNTER, COUNTER, *4 * (NATURAL,)),
+    Layout(33, frames.WentBack, NATURAL, COUNTER, NATURAL, NATURAL),
     Layout(34, frames.NoLink),
     Layout(35, frames.Refusal, _CODE, _TEXT),
     _BatchLayout(40, frames.DataBatch, SLOT, _ROWS),
@@ -70,6 +71,7 @@ PEER: Final[Link[frames.StationFrame]] = Link(
     Layout(62, frames.Noted, MH, NATURAL),
     Layout(63, frames.GroupQuery, MH, NATURAL),
     *LAN_LAYOUTS,
+    *MAIL_LAYOUTS,
     *GROUP_LAYOUTS,
 )
 
