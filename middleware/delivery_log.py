@@ -16,6 +16,8 @@ INT, WORD, TEXT, INTS = "q", "Q", "text", "ints"
 ORDER, SESSION, ACK, MEMBER, HANDOFF, CLOSED, HOST = "order", "session", "ack", "member", "handoff", "closed", "host"
 ENDED = "ended"
 """The SUB (slot, n) of a host was ended by a right that went; (0, 0): all of its SUBs, of whatever topic."""
+POSTED, ARRIVED = "posted", "arrived"
+"""Station mail: taken from a program here; delivered here."""
 GIVEN, SENT, GAP, LOST = "given", "sent", "gap", "lost"
 
 STATION_EVENTS: dict[str, dict[str, str]] = {
@@ -33,6 +35,8 @@ STATION_EVENTS: dict[str, dict[str, str]] = {
     CLOSED: {"slot": INT, "heir": INT, "cut": INT},
     HOST: {"host": INT, "name": TEXT},
     ENDED: {"host": INT, "incarnation": WORD, "topic": INT, "slot": INT, "n": INT},
+    POSTED: {"number": INT, "addressee": INT, "after": INT, "size": INT, "vector": INTS},
+    ARRIVED: {"position": INT, "slot": INT, "number": INT},
 }  # fmt: skip
 """Event -> column -> type; `seq` and `wall` stand before them in every event."""
 
