@@ -232,9 +232,7 @@ class Case:
             hidden = self.withheld.messages(client) if client in self._journaled else None
             account, rows = self.accounts.check(client, mine, earlier, hidden)
             if client in self._journaled:
-                outcome.findings += journals.against_claims(
-                    history, self.journals, client, name, claims, kept[client]
-                )
+                outcome.findings += journals.against_claims(history, self.journals, client, name, claims, kept[client])
                 by_claims = self.accounts.check(client, claims, earlier)[1]
                 outcome.findings += journals.only_there(self.journals, client, by_claims)
             outcome.findings += clock.not_extended(history, history.hlc, receiver, name, self.membership.cut)

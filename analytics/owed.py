@@ -208,4 +208,3 @@ class Owed:
         ended = (ends.e[known] < e) | ((ends.e[known] == e) & (ends.c[known] == BEFORE))
         stands: Flags = ~ended | ends.doubtful[known]
         return stands
-

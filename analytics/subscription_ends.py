@@ -61,8 +61,7 @@ class Ends:
 
     def _set(self, changes: Subscriptions, made: Tables) -> None:
         client, slot, n, e, c, last, station, wall = (
-            tables.column(made["ended"], name)
-            for name in ("client", "slot", "n", "e", "c", "last", "station", "wall")
+            tables.column(made["ended"], name) for name in ("client", "slot", "n", "e", "c", "last", "station", "wall")
         )
         valid, unseen = self._counts(made, client, e, c, station, wall)
         every = np.flatnonzero(valid & ~unseen & (slot == 0) & (c == BEFORE))
@@ -77,9 +76,7 @@ class Ends:
         self._end(change[mine], e[one][mine], c[one][mine], last[one][mine])
         self._set_in_sessions(changes)
 
-    def _counts(
-        self, made: Tables, client: Ints, e: Ints, c: Ints, station: Ints, wall: Ints
-    ) -> tuple[Flags, Flags]:
+    def _counts(self, made: Tables, client: Ints, e: Ints, c: Ints, station: Ints, wall: Ints) -> tuple[Flags, Flags]:
         """Which ends count, and which of all were told in sessions that their hosts did not see."""
         good = self._seen(client, e)
         unseen = ~good

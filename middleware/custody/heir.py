@@ -72,6 +72,8 @@ class Heir:
         self._had = ledger.table.vector("stored")
         """What was stored here a while ago; when the handing over began, once it has."""
         self._due = 0
+        self.elsewhere: tuple[str, ...] = ()
+        """What the driver still waits for before this station may end; its core hands over nothing before."""
         self._said = False
         self._adopted: set[RecordKey] = set()
         self._sent_parts: dict[RecordKey, int] = {}
@@ -167,7 +169,7 @@ class Heir:
                 left.append(f"station {peer} is not heard, or has not joined completely")
         for origin in dict.fromkeys(origin for origin, _ in ledger.held.values()):
             left.append(f"the end of station {origin}, whose heir this one is, is not settled")
-        return left + self._lacking()
+        return [*left, *self.elsewhere, *self._lacking()]
 
     def _lacking(self) -> list[str]:
         """Who claims a message from here on says that this station does not serve: its copy counts no more."""
