@@ -15,7 +15,11 @@ INT, WORD, TEXT, INTS = "q", "Q", "text", "ints"
 
 ORDER, SESSION, ACK, MEMBER, HANDOFF, CLOSED, HOST = "order", "session", "ack", "member", "handoff", "closed", "host"
 ENDED = "ended"
-"""The SUB (slot, n) of a host was ended by a right that went; (0, 0): all of its SUBs, of whatever topic."""
+"""The SUB (slot, n) of a host was ended by a right that went; (0, 0): all of its SUBs that its station has, of whatever
+topic. By then it had acknowledged position `c` of session `e`, and the order had come to `last` there: what stands
+between it may have been given still. Both BEFORE: ended before that session began."""
+SUBSCRIBED = "subscribed"
+"""The log begins, and the host has been subscribed by the SUB (slot, n) since before that: its base covers it."""
 POSTED, ARRIVED = "posted", "arrived"
 """Station mail: taken from a program here; delivered here."""
 GIVEN, SENT, GAP, LOST = "given", "sent", "gap", "lost"
@@ -34,7 +38,10 @@ STATION_EVENTS: dict[str, dict[str, str]] = {
     HANDOFF: {"host": INT, "incarnation": WORD, "e": INT, "slot": INT},
     CLOSED: {"slot": INT, "heir": INT, "cut": INT},
     HOST: {"host": INT, "name": TEXT},
-    ENDED: {"host": INT, "incarnation": WORD, "topic": INT, "slot": INT, "n": INT},
+    ENDED: {
+        "host": INT, "incarnation": WORD, "topic": INT, "slot": INT, "n": INT, "e": INT, "c": INT, "last": INT,
+    },
+    SUBSCRIBED: {"host": INT, "incarnation": WORD, "topic": INT, "slot": INT, "n": INT},
     POSTED: {"number": INT, "addressee": INT, "after": INT, "size": INT, "vector": INTS},
     ARRIVED: {"position": INT, "slot": INT, "number": INT},
 }  # fmt: skip
@@ -54,6 +61,8 @@ ENROLLED, EXPIRED, LEFT = 0, 1, 2
 
 PLACE_SHIFT = 40
 PLACE_ZERO = 1 << 39
+BEFORE = 1 - PLACE_ZERO
+"""A position before all of a session."""
 
 
 def place(e: int, position: int) -> int:

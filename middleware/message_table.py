@@ -76,7 +76,8 @@ class MessageTable:
         self._changes: dict[int, list[int]] = {}
         """By host: its subscriptions, and the ends of them."""
         self.rows_total = sum(len(origin.rows) for origin in self.origins)
-        self.bytes_total = sum(row.size for origin in self.origins for row in origin.rows)
+        self.bytes_total = sum(row.held for origin in self.origins for row in origin.rows)
+        self.lean_total = sum(row.lean for origin in self.origins for row in origin.rows)
         placed = sorted((row for o in self.origins for row in o.rows if row.position is not None), key=_position)
         self._log_first = _position(placed[0]) if placed else self.last_position + 1
         self._log = [None] * (self.last_position + 1 - self._log_first)
@@ -99,7 +100,15 @@ class MessageTable:
         ensure(row.n == origin.stored + 1, f"row ({row.slot}, {row.n}) follows {origin.stored}")
         origin.rows.append(row)
         self.rows_total += 1
+        self.bytes_total += row.held
+        self.lean_total += row.lean
+
+    def fill(self, row: Row, item: bytes) -> None:
+        """The item of a lean row has come."""
+        ensure(row.lean and len(item) == row.size, f"item of {len(item)} bytes for row ({row.slot}, {row.n})")
+        row.item, row.lean = item, False
         self.bytes_total += row.size
+        self.lean_total -= 1
 
     def place(self, row: Row) -> int:
         """A stored row is delivered: it takes the next position, which is returned."""
@@ -130,7 +139,8 @@ class MessageTable:
         for row in origin.rows[: max(0, floor - origin.floor)]:
             self._log[_position(row) - self._log_first] = None
             self.rows_total -= 1
-            self.bytes_total -= row.size
+            self.bytes_total -= row.held
+            self.lean_total -= row.lean
         del origin.rows[: max(0, floor - origin.floor)]
         origin.floor = max(origin.floor, floor)
 
@@ -225,6 +235,14 @@ class MessageTable:
             row = self.row_at(position)
             if row is not None and row.n > entry(base, row.slot):
                 yield position, row
+
+    def lean_mail(self, host: int, base: Vector, after: int) -> Iterator[tuple[int, Row]]:
+        """(position, row) behind `after`, in order, that `base` does not cover: mail to `host` without its item."""
+        positions = self._to_host.get(host, ()) if self.lean_total else ()
+        for index in range(bisect_right(positions, after), len(positions)):
+            row = self.row_at(positions[index])
+            if row is not None and row.lean and row.n > entry(base, row.slot):
+                yield positions[index], row
 
     def owed_count(self, host: int, after: int, upto: int) -> int:
         """How many broadcasts and mails to `host` there are in (after, upto] (whatever it has already)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import ClassVar
 
 MH = tuple[int, int]
 """A mobile host: (number, incarnation). Number: slot << 32 | counter; incarnation: 64 random bits, 0 = not bound."""
@@ -53,7 +54,7 @@ PRESENCE = 1 << 62
 
 @dataclass(slots=True)
 class Row:
-    """One message. Immutable but for `position` (set once) and `item` (a driver may drop cached bytes)."""
+    """One message. Immutable but for `position` (set once), `item` (a driver may drop cached bytes) and `lean`."""
 
     slot: int
     """Origin station."""
@@ -81,6 +82,13 @@ class Row:
     """len(item) in bytes."""
     position: int | None = None
     """Place in this station's delivery order, from 1; None while it waits for its causal predecessors."""
+    lean: bool = False
+    """The item, of `size` bytes, is at other stations only: of mail to a host that was not expected here."""
+
+    @property
+    def held(self) -> int:
+        """Bytes of the item that are here, in memory or in the store."""
+        return 0 if self.lean else self.size
 
     @property
     def id(self) -> MessageId:
@@ -100,6 +108,7 @@ class SpoolItem:
     """Number of the topic for whose sake the host is owed it; 0: for no topic's."""
     sub: MessageId = (0, 0)
     """The SUB under which it is."""
+    lean: ClassVar[bool] = False
 
 
 @dataclass(slots=True, frozen=True)

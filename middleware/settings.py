@@ -26,6 +26,11 @@ class Settings:
     poll_timeout_max: int = 2 * SECOND
     copies: int = 1
     """Stations that must have a message before its sender is told that it is stored, and before anybody is given it."""
+    lean_bytes: int = 0
+    """Mail whose item has so many bytes goes whole only where its addressee probably is; 0: all goes everywhere. With
+    `copies` above 1 all goes everywhere too: a header is no copy."""
+    pull_retry: int = 100 * MS
+    pull_retry_max: int = 5 * SECOND
     send_window: int = 1024
     """W: own rows first sent while n - (lowest stored claim among live stations) <= W."""
     out_of_order_max: int = 1024

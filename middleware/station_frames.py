@@ -97,6 +97,43 @@ class Nack:
 
 
 @dataclass(slots=True, frozen=True)
+class Pull:
+    """The bodies of these rows of `origin` are wanted here."""
+
+    origin: int
+    since: int
+    """The asker's mark of its present view of the group; the answer repeats it."""
+    numbers: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Body:
+    """Answer to PULL, as far as one frame takes it."""
+
+    origin: int
+    since: int
+    bodies: tuple[SpoolItem, ...]
+    lacking: tuple[int, ...]
+    """Of a stream that has ended: what the sender lacks, and gets from nobody unless it asks for it."""
+
+
+@dataclass(slots=True, frozen=True)
+class Keep:
+    """The sender is about to end in order: the bodies of these rows, which it has, must be at the receiver."""
+
+    origin: int
+    numbers: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Kept:
+    """Answer to KEEP: these are here durably, or not needed any more."""
+
+    origin: int
+    numbers: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
 class HandoffReq:
     """HANDOFF_REQ: host mh attaches here in attempt e; give me its custody. Repeats what its HELLO said."""
 
@@ -326,6 +363,7 @@ class Snapshot:
 
 
 GroupFrame = Adopt | AdoptPart | Adopted | Reserve | Reserved | SnapshotReq | Snapshot
+BodyFrame = Pull | Body | Keep | Kept
 
 CustodyFrame = (
     HandoffReq
@@ -346,5 +384,5 @@ CustodyFrame = (
     | GroupQuery
 )
 LinkFrame = Link | WentBack | NoLink | Refusal
-PeerFrame = DataBatch | Claims | Nack | CustodyFrame | GroupFrame | LanFrame
+PeerFrame = DataBatch | Claims | Nack | BodyFrame | CustodyFrame | GroupFrame | LanFrame
 StationFrame = LinkFrame | PeerFrame | MailLinkFrame

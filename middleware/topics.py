@@ -64,6 +64,10 @@ class Topics:
         """Whether there is such a topic now."""
         return self.presence if number >= PRESENCE else number in self._by_number
 
+    def was_removed(self, number: int) -> bool:
+        """Whether there was such a topic, and is no more."""
+        return number in self._names and number not in self._by_number
+
     def may_send(self, number: int, host: int) -> bool:
         """Whether the host may send on the topic. Nobody says what the presence of a host is but stations."""
         topic = self._by_number.get(number)

@@ -118,6 +118,14 @@ class PutRow:
 
 
 @dataclass(slots=True, frozen=True)
+class PutBody:
+    """The item of a lean row has come: it is a whole row from here."""
+
+    row: Row
+    item: bytes
+
+
+@dataclass(slots=True, frozen=True)
 class PlaceRow:
     """The stored row (slot, n) took `position`. Raises delivered, last position and hlc."""
 
@@ -241,6 +249,7 @@ class DropSnapshot:
 
 Write = (
     PutRow
+    | PutBody
     | PlaceRow
     | DropRows
     | PutRecord
@@ -314,6 +323,8 @@ class DurableState:
                 self.hlc = max(self.hlc, row.hlc)
                 if position is not None:
                     self._place(row.slot, row.n, position)
+            case PutBody(row, item):
+                self.rows[row.id] = replace(self.rows[row.id], item=item, lean=False)
             case PlaceRow(slot, n, position, hlc):
                 self.rows[slot, n].position = position
                 self.hlc = max(self.hlc, hlc)

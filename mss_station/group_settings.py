@@ -98,11 +98,16 @@ def _core(name: str, kind: Kind, about: str, least: int = 1, most: int = INT64_M
     return Setting(name, kind, about, getattr(Settings(), field_name), least, most, field=field_name)
 
 
+LEAN: Final = (
+    "mail from this size on is stored only where its addressee probably is, which saves traffic and disk; a host that"
+    " has moved gets it a round trip later, and it is lost with the stations that have it. 0, or copies 2: everywhere"
+)
 SETTINGS: Final = {
     setting.name: setting
     for setting in (
         _core("message-bytes-max", Kind.BYTES, "largest message body that a host may send", 1, BODY_BYTES_MAX),
         _core("copies", Kind.COUNT, "stations that have a message before its sender is told that it is stored", 1, 2),
+        Setting("lean-bodies", Kind.BYTES, LEAN, Settings().lean_bytes, 0, BODY_BYTES_MAX, field="lean_bytes"),
         _core("window-entries", Kind.COUNT, "messages sent to a host that it has not acknowledged", 1, 1 << 16),
         _core("window-bytes", Kind.BYTES, "the same, in bytes", 1 << 10, 1 << 30),
         _core("spool-grace", Kind.DURATION, "how long a host is away until its messages are spooled", MS, DAY),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from roamcast.middleware.rows import Row
-from roamcast.middleware.writes import PutRow, Write
+from roamcast.middleware.writes import PutBody, PutRow, Write
 
 ITEM_BYTES_MAX: Final = 64 << 20
 ROW_BYTES: Final = 600
@@ -25,7 +25,7 @@ class ItemBudget:
     def committed(self, writes: Iterable[Write]) -> None:
         """`writes` are durable: from here on their items can be read back from the store."""
         for write in writes:
-            if type(write) is PutRow and write.row.item is not None:
+            if (type(write) is PutRow or type(write) is PutBody) and write.row.item is not None:
                 self.hold(write.row)
 
     def hold(self, row: Row) -> None:

@@ -25,7 +25,7 @@ from roamcast.middleware.effects import (
 )
 from roamcast.middleware.errors import InvariantError
 from roamcast.middleware.rows import Row, SpoolItem
-from roamcast.middleware.station_frames import AdoptPart, DataBatch, PeerFrame, Snapshot, SpoolPart
+from roamcast.middleware.station_frames import AdoptPart, Body, DataBatch, PeerFrame, Snapshot, SpoolPart
 from roamcast.mss_station.host_port import HostPort
 from roamcast.mss_station.kill_points import KillPoint
 from roamcast.mss_station.peer_port import PeerPort
@@ -125,10 +125,13 @@ class Outputs:
         """The frame with the bytes that memory gave up; its rows are not changed. None: the tick that made the frame
         has also dropped them, for everybody has them or their record has gone."""
         match frame:
-            case DataBatch(origin, rows) if any(row.item is None for row in rows):
-                loaded = [replace(row, item=self._item(row)) for row in rows]
-                kept = tuple(row for row in loaded if row.item is not None)
+            case DataBatch(origin, rows) if any(row.item is None and not row.lean for row in rows):
+                loaded = [row if row.lean else replace(row, item=self._item(row)) for row in rows]
+                kept = tuple(row for row in loaded if row.lean or row.item is not None)
                 return DataBatch(origin, kept) if kept else None
+            case Body(bodies=bodies) if any(body.item is None for body in bodies):
+                read = (replace(body, item=self._item(body)) for body in bodies)
+                return replace(frame, bodies=tuple(body for body in read if body.item is not None))
             case SpoolPart(_, _, _, _, entries) if any(entry.item is None for entry in entries):
                 items = tuple(replace(entry, item=self._item(entry)) for entry in entries)
                 return None if any(entry.item is None for entry in items) else replace(frame, entries=items)
@@ -136,9 +139,10 @@ class Outputs:
                 filled = tuple((position, replace(entry, item=self._item(entry))) for position, entry in spool)
                 return None if any(entry.item is None for _, entry in filled) else replace(frame, entries=filled)
             case Snapshot(rows=placed, values=values):
-                full = tuple((position, replace(row, item=self._item(row))) for position, row in placed)
+                full = tuple((at, row if row.lean else replace(row, item=self._item(row))) for at, row in placed)
                 kept_values = tuple((value, replace(entry, item=self._item(entry))) for value, entry in values)
-                lacking = any(row.item is None for _, row in full) or any(kept.item is None for _, kept in kept_values)
+                bare = any(row.item is None and not row.lean for _, row in full)
+                lacking = bare or any(kept.item is None for _, kept in kept_values)
                 return None if lacking else replace(frame, rows=full, values=kept_values)
             case _:
                 return frame

@@ -98,6 +98,7 @@ def table(status: Json) -> str:
         f"messages of hosts: {'taken' if status['uplinks'] == 'open' else 'not taken: ' + status['uplinks']}",
         f"position {status['position']}, {status['rows']} rows of {_bytes(status['row_bytes'])} in the log"
         + _held(status, names),
+        *_lean(status),
         f"store {store['state']}: {_bytes(store['log_bytes'])}, log {_bytes(store['wal_bytes'])}, "
         f"{_bytes(store['free_bytes'])} free, commit p99 {store['commit_p99_ms']} ms",
         *_delivery_log(status["log"]),
@@ -234,6 +235,11 @@ def _end(ended: Json) -> str:
     guard = "; what its hosts may need is kept" + (", and is about to go" if ended["released"] else "")
     kept = guard if ended["guarded"] else ""
     return f"{ended['id']} (slot {ended['slot']}): {how}, final: its messages end with {ended['cut']}{kept}"
+
+
+def _lean(status: Json) -> list[str]:
+    lean, awaited = status["lean_rows"], status["bodies_awaited"]
+    return [f"{lean} of them without their body, which is elsewhere; {awaited} bodies are waited for"] if lean else []
 
 
 def _held(status: Json, names: dict[int, str]) -> str:

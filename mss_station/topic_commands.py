@@ -79,12 +79,9 @@ def _add_topics(add: Add) -> None:
         one.add_argument("who", metavar="WHO", nargs="+", help="a host, '@' and a group, or '*'")
         if action is grant:
             one.add_argument("--only", action="store_true", help="these and nobody else")
-    more = (
-        "A topic of the same name that is added later is another one: nobody is subscribed to it, it has no last value."
-    )
-    add("remove", remove, "delete a topic, its rights and its last value", "weather", more).add_argument(
-        "name", metavar="TOPIC"
-    )
+    more = "A topic of that name that is added later is another one: nobody is subscribed to it, it has no last value."
+    one = add("remove", remove, "delete a topic, its rights and its last value", "weather", more)
+    one.add_argument("name", metavar="TOPIC")
 
 
 def _add_groups(add: Add) -> None:
@@ -115,21 +112,12 @@ def list_topics(options: argparse.Namespace) -> str:
         topics.append({"name": name, **lists, **(live or {}).get(name, {})})
     if options.json:
         return json.dumps(topics, indent=1)
-    head = [
-        "topic",
-        "may send",
-        "may receive",
-        *(["last value of (UTC)", "subscribed here"] if live is not None else []),
-    ]
-    rows = [
-        [
-            topic["name"],
-            shown_who(topic[SEND]),
-            shown_who(topic[RECEIVE]),
-            *([topic.get("last_value") or "", topic.get("subscribers", "")] if live is not None else []),
-        ]
-        for topic in topics
-    ]
+    head = ["topic", "may send", "may receive"]
+    rows = [[topic["name"], shown_who(topic[SEND]), shown_who(topic[RECEIVE])] for topic in topics]
+    if live is not None:
+        head += ["last value of (UTC)", "subscribed here"]
+        for topic, row in zip(topics, rows, strict=True):
+            row += [topic.get("last_value") or "", topic.get("subscribers", "")]
     presence = "on: topics $presence/<host>" if directory.topics().presence else "off (settings/presence)"
     stopped = [] if live is not None else ["the station does not run: last values and subscriptions are not shown"]
     return "\n".join([*(columns(head, rows) or ["no topics", ""]), f"presence is {presence}", *stopped])

@@ -57,8 +57,8 @@ def past_numbers(path: Path) -> set[int]:
 class TopicUpdates:
     """What an operator may change of topics and groups.
 
-    Every method raises SchemaError or LanRefused. Of a change of more than one entry a part may be taken only if the
-    node takes no updates at all, so that the first one is refused.
+    Every method raises SchemaError or LanRefused with nothing changed: why a node takes no updates does not depend on
+    the entry, so of a change of several entries the first one is refused, or none.
 
     Args:
         entries: what is held, by key.

@@ -148,8 +148,8 @@ UP: Final[Link[frames.UpFrame]] = Link(
     Layout(4, frames.Ping, NATURAL, POSITION),
     Layout(5, frames.Detach, NATURAL),
     Layout(6, frames.Leave, NATURAL),
-    Layout(26, frames.Heard, NATURAL),
     Layout(21, frames.Seen, NATURAL, PAIRS, NATURAL, NATURAL, _STORED),
+    Layout(26, frames.Heard, NATURAL),
 )
 DOWN: Final[Link[frames.DownFrame]] = Link(
     limits.DOWN_FRAME_BYTES_MAX,

@@ -62,6 +62,9 @@ ABSENT_MAX = 8_192
 ROWS_MAX = 4_096
 """Rows of one DATA frame between stations; the sender cuts at `nack_rows_max` and `nack_bytes_max`."""
 
+NUMBERS_MAX = 4_096
+"""Rows whose bodies one frame asks for, tells of or names."""
+
 SPOOL_ENTRIES_MAX = 131_072
 """Entries of one SPOOL_PART: above 1 MiB divided by the smallest item."""
 

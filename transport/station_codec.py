@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final
 
 from roamcast.middleware import station_frames as frames
+from roamcast.middleware.errors import ensure
+from roamcast.middleware.rows import SpoolItem
 from roamcast.transport import limits
 from roamcast.transport.group_codec import GROUP_LAYOUTS, GROUP_VIEW
 from roamcast.transport.lan_codec import LAN_LAYOUTS
@@ -23,10 +26,23 @@ from roamcast.transport.layout import (
     Layout,
     Link,
     array,
+    group,
+    octets,
     sentence,
 )
 from roamcast.transport.mail_codec import MAIL_LAYOUTS
-from roamcast.transport.station_fields import EXT, MESSAGE, MH, PART, SPOOL_ITEM, VECTOR, plain_row, read_row
+from roamcast.transport.station_fields import (
+    EXT,
+    MESSAGE,
+    MH,
+    NUMBERS,
+    PART,
+    SPOOL_ITEM,
+    VECTOR,
+    ascending,
+    plain_row,
+    read_row,
+)
 from roamcast.transport.strict import Reader
 
 
@@ -41,6 +57,23 @@ class _BatchLayout(Layout[frames.DataBatch]):
         return frames.DataBatch(origin, rows)
 
 
+class _BodyLayout(Layout[frames.Body]):
+    """BODY: the origin stands once in the frame."""
+
+    def read(self, reader: Reader) -> frames.Body:
+        origin, since = SLOT.read(reader), NATURAL.read(reader)
+        bodies = tuple([SpoolItem(origin, n, item, len(item)) for n, item in _BODIES.read(reader)])
+        return frames.Body(origin, since, bodies, NUMBERS.read(reader))
+
+
+def _plain_body(body: SpoolItem) -> tuple[int, bytes]:
+    ensure(body.item is not None, f"body {(body.slot, body.n)} is sent without its bytes")
+    return body.n, body.item or b""
+
+
+_BODY = group(COUNTER, octets(1, limits.ITEM_BYTES_MAX))
+_BODIES = ascending(_BODY, limits.NUMBERS_MAX, itemgetter(0))
+_PLAIN_BODIES = Field(_BODIES.read, lambda bodies: _BODIES.plain(map(_plain_body, bodies)))
 _ROWS = Field(lambda reader: (), lambda rows: [plain_row(row) for row in rows])
 _WANT = array(SLOT, limits.STATIONS_MAX)
 _CODE, _TEXT = sentence(limits.CODE_BYTES_MAX), sentence(limits.TEXT_BYTES_MAX)
@@ -54,6 +87,10 @@ PEER: Final[Link[frames.StationFrame]] = Link(
     _BatchLayout(40, frames.DataBatch, SLOT, _ROWS),
     Layout(41, frames.Claims, FLAG, PAIRS, PAIRS, PAIRS, COUNTER, NATURAL, _WANT, GROUP_VIEW),
     Layout(42, frames.Nack, SLOT, COUNTER, COUNTER),
+    Layout(43, frames.Pull, SLOT, NATURAL, NUMBERS),
+    _BodyLayout(44, frames.Body, SLOT, NATURAL, _PLAIN_BODIES, NUMBERS),
+    Layout(45, frames.Keep, SLOT, NUMBERS),
+    Layout(46, frames.Kept, SLOT, NUMBERS),
     Layout(48, frames.HandoffReq, MH, NATURAL, NATURAL, POSITION, NATURAL, array(PART, limits.SPOOL_PARTS_MAX)),
     Layout(49, frames.State, MH, NATURAL, VECTOR, VECTOR, NATURAL, MESSAGE, FLAG, NATURAL, PART, EXT),
     Layout(50, frames.SpoolPart, MH, NATURAL, PART, PART, array(SPOOL_ITEM, limits.SPOOL_ENTRIES_MAX)),

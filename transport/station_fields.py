@@ -12,7 +12,7 @@ from roamcast.middleware.rows import Kind, Row, SpoolItem
 from roamcast.transport import limits
 from roamcast.transport.layout import COUNTER, NATURAL, PAIRS, SLOT, UINT64, Field, array, group, integer
 from roamcast.transport.limits import COUNTER_MAX, INT64_MAX, SLOT_MAX
-from roamcast.transport.strict import MAP, Reader
+from roamcast.transport.strict import BYTES, MAP, Reader
 
 ROW_ELEMENTS: Final = 11
 ROW_KINDS: Final = tuple(Kind)
@@ -105,16 +105,27 @@ def read_row(reader: Reader, origin: int) -> Row:
     ):
         raise reader.refuse("a number of the row is out of range")
     stamp = PAIRS.read(reader)
-    item = reader.octets(0, limits.ITEM_BYTES_MAX)
-    return Row(origin, n, stamp, hlc, ROW_KINDS[kind], host, incarnation, number, (e, c), addressee, item, len(item))
+    item, size = _read_body(reader)
+    taken, lean = (e, c), item is None
+    return Row(
+        origin, n, stamp, hlc, ROW_KINDS[kind], host, incarnation, number, taken, addressee, item, size, None, lean
+    )
+
+
+def _read_body(reader: Reader) -> tuple[bytes | None, int]:
+    """An item and its size; or of one that is elsewhere its size alone."""
+    if reader.data[reader.pos] >> 5 == BYTES:
+        item = reader.octets(0, limits.ITEM_BYTES_MAX)
+        return item, len(item)
+    return None, reader.integer(1, limits.ITEM_BYTES_MAX)
 
 
 def plain_row(row: Row) -> list[Any]:
     """The row, for an encoder; its origin stands elsewhere in the frame."""
-    ensure(row.item is not None, f"row {row.id} is sent without its item")
+    ensure(row.item is not None or row.lean, f"row {row.id} is sent without its item")
     e, c = row.taken
     head = [row.n, row.hlc, row.host, row.incarnation, row.number, e, c, int(row.kind), row.addressee]
-    return [*head, PAIRS.plain(row.stamp), row.item]
+    return [*head, PAIRS.plain(row.stamp), row.size if row.lean else row.item]
 
 
 def _read_spool_item(reader: Reader) -> SpoolItem:
@@ -141,5 +152,7 @@ SLOTS = Field(_read_slots, _plain_slots)
 VECTOR = Field(_read_vector)
 MESSAGE = group(SLOT, COUNTER)
 PART = integer(0, limits.SPOOL_PARTS_MAX)
+NUMBERS = ascending(COUNTER, limits.NUMBERS_MAX, lambda n: int(n))
+"""Of rows in one stream."""
 EXT = Field(_read_ext, _plain_ext)
 SPOOL_ITEM = Field(_read_spool_item, _plain_spool_item)

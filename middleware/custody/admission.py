@@ -12,14 +12,15 @@ Sources: composition.md section 6 (L1-L8, R3), with the spool of one-order.md 3.
 from __future__ import annotations
 
 from roamcast.middleware.custody.asking import Asking
+from roamcast.middleware.custody.bodies import Bodies
 from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import EVERYWHERE, LOST, Record
 from roamcast.middleware.custody.sessions import Pending, Sessions
-from roamcast.middleware.custody.stream import advance, owed
+from roamcast.middleware.custody.stream import advance
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import Ask, Fates, Replaced, Seen, Wait
-from roamcast.middleware.rows import MH, STATION_KINDS, Kind, Vector
+from roamcast.middleware.rows import MH, PRESENCE, STATION_KINDS, Kind, Vector
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import Accept, Cancel, Claimed, GroupQuery, Noted
 from roamcast.middleware.vectors import covers, merged
@@ -36,8 +37,9 @@ def _covers(ranges: tuple[tuple[int, int], ...], number: int) -> bool:
 class Admission:
     """Everything that a lost station's end changes for hosts, at one of those that stay."""
 
-    def __init__(self, ledger: Ledger, sessions: Sessions, asking: Asking, gate: Gate) -> None:
+    def __init__(self, ledger: Ledger, sessions: Sessions, asking: Asking, gate: Gate, bodies: Bodies) -> None:
         self.ledger = ledger
+        self._bodies = bodies
         self.gate = gate
         self.sessions = sessions
         self.asking = asking
@@ -150,38 +152,48 @@ class Admission:
         order = ledger.bound(mh)  # None: the row that said it went with the lost station
         if mh in ledger.uncopied() or (order is None and self.gate.closed() is not None):
             return  # asked again soon
+        seen, floor = self._told(frame), tuple(ledger.table.vector("floor"))
+        known = bool(frame.seen)
+        base = merged(seen, floor) if known else ledger.vector()
+        if self._bodies.lacks(mh[0], base):
+            pending.asked = 0
+            ledger.tell(pending.channel, Wait("bodies of messages for this host are gathered", 0, 0))
+            return
         self.sessions.drop_pending(mh)
         if ledger.replaced(mh):
             ledger.tell(pending.channel, Replaced(0))
             return
-        told = [0] * ledger.table.width
-        for slot, n in frame.seen:
-            if slot < len(told):
-                told[slot] = n
-        seen = ledger.view.void(told)
         if not self._believable(seen):
             ledger.refuse(pending.channel, "bad-seen", "it names messages that do not exist")
             return
-        floor = tuple(ledger.table.vector("floor"))
-        known = bool(frame.seen)
         gap = not known or not covers(seen, floor)
         highest, absent = self._own(mh, frame)
         record = Record(
             mh, hello.e, prev=EVERYWHERE, link=True, t_vector=ledger.vector(), t_position=ledger.table.last_position,
-            le=hello.le, ep=hello.e, base=merged(seen, floor) if known else ledger.vector(), lastseq=highest,
+            le=hello.le, ep=hello.e, base=base, lastseq=highest,
             sdep=seen if "f_not_followed" in ledger.mutants else merged(self._floor(), seen),
             gap=gap, ephemeral=hello.ephemeral,
         )  # fmt: skip
         ledger.causal.depend(record.sdep)
-        self.sessions.subscriptions.end_all(record)
-        waiting = list(owed(ledger, record, 0))
+        self.sessions.subscriptions.end_all(record, hello.e)
+        waiting, end = self._bodies.ready(record, 0)
         spooled = ledger.spools.add(record, [(i - len(waiting), holder) for i, (_, holder) in enumerate(waiting)])
-        advance(ledger, record, ledger.table.last_position)
+        advance(ledger, record, end)
         record.set_order(ledger.next_join_order() if order is None else order)
+        told = ledger.last.get(PRESENCE | mh[0])
+        if told is not None and told.order[0] == record.order and not told.order[2]:
+            record.set_shown((told.order[1], True))  # by the lost station; nobody else would take it back
         if order is None:
             ledger.write_row(Kind.JOIN, *mh, number=record.order)
         ledger.notice("warning" if gap else "info", "host-of-lost-station", host=ledger.name_of(mh[0]), gap=gap)
         self.sessions.open(record, pending.channel, hello, spooled, keep=True, absent=absent)
+
+    def _told(self, frame: Seen) -> Vector:
+        told = [0] * self.ledger.table.width
+        for slot, n in frame.seen:
+            if slot < len(told):
+                told[slot] = n
+        return self.ledger.view.void(told)
 
     def _believable(self, seen: Vector) -> bool:
         """Nothing is acknowledged that was never given to anybody: numbers beyond all that is known here."""

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from itertools import chain
 from operator import itemgetter
 
+from roamcast.middleware.custody.bodies import Bodies
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.stream import is_change, is_sub, owed, owed_count
@@ -26,13 +27,17 @@ from roamcast.middleware.vectors import covers
 
 Entry = Row | SpoolItem
 Entries = list[tuple[int, Entry]]
+Alike = tuple[int, list[int], list[Channel]]
+"""Hosts that are given the same in a tick: the last position sent, positions beside those of broadcasts, channels."""
 
 
 class Downlink:
     """Which channel stands where, and the frames of a tick."""
 
-    def __init__(self, ledger: Ledger, subscriptions: Subscriptions) -> None:
+    def __init__(self, ledger: Ledger, subscriptions: Subscriptions, bodies: Bodies) -> None:
         self.ledger = ledger
+        self._bodies = bodies
+        bodies.came = self._body_came
         self._subscriptions = subscriptions
         self.position = ledger.table.last_position
         """F: where the front stands."""
@@ -42,11 +47,15 @@ class Downlink:
         self._apart: dict[Channel, Record] = {}
         """Served up to the end of the log, but its base holds more than that."""
         self._owners: dict[Channel, list[int] | None] = {}
-        """In this tick: who is owed what beside broadcasts (positions); None: has to be looked at."""
+        """In this tick: who is owed what of mail (positions); None: has to be looked at."""
+        self._spoken: dict[int, list[int]] = {}
+        """In this tick: what was said on topics (positions). Who is owed it is looked up once, at its end."""
         self._blocked: dict[Channel, Record] = {}
         """Window or queue full: served again on the host's next sign of life."""
         self._stalled: dict[Channel, Record] = {}
         """Before a SUB whose last value is still to come here: served again when the log has grown."""
+        self._awaiting: dict[Channel, Record] = {}
+        """Before a mail whose body is still to come here: served again when it has."""
         self._due: dict[Channel, Record] = {}
         """To be served at the end of this tick."""
         self._by_host: dict[int, list[Record]] = {}
@@ -81,7 +90,7 @@ class Downlink:
         if record is not None:
             record.sent = self.position
             return record
-        for place in (self._beside, self._apart, self._blocked, self._stalled, self._due):
+        for place in (self._beside, self._apart, self._blocked, self._stalled, self._awaiting, self._due):
             if channel in place:
                 return place.pop(channel)
         return None
@@ -110,6 +119,11 @@ class Downlink:
         if record.channel is not None and record.channel in self._blocked:
             self.serve(record.channel)
 
+    def _body_came(self, record: Record) -> None:
+        """A body that a host waited for is here, or given up."""
+        if record.channel is not None and record.channel in self._awaiting:
+            self.serve(record.channel)
+
     def sent_to(self, record: Record) -> int:
         """Position of the last frame sent to the host in its session."""
         return self.position if record.channel in self._front else record.sent
@@ -122,13 +136,12 @@ class Downlink:
         match row.kind:
             case Kind.MAIL | Kind.REFUSED:
                 for record in self._by_host.get(row.addressee, ()):
-                    self._note(record.channel, position)
+                    self._note(record.channel, None if row.lean else position)
             case Kind.SUB | Kind.UNSUB | Kind.NOSUB:
                 for record in self._by_host.get(row.host, ()):
                     self._note(record.channel, None)
             case Kind.TOPIC | Kind.RETAINED | Kind.CLEAR | Kind.ONLINE | Kind.OFFLINE:
-                for channel in self._subscriptions.subscribers(row.addressee):
-                    self._note(channel, position)
+                self._spoken.setdefault(row.addressee, []).append(position)
 
     def _note(self, channel: Channel | None, position: int | None) -> None:
         """None: more has to be looked at than a position."""
@@ -144,8 +157,8 @@ class Downlink:
         """Append the tick's frames to the effects."""
         table = self.ledger.table
         end = table.last_position
-        for channel in self._subscriptions.stripped & self._owners.keys():
-            self._owners[channel] = None
+        if self._owners or self._spoken:
+            self._owners.update(dict.fromkeys(self._subscriptions.stripped))
         self._subscriptions.stripped.clear()
         if end != self._served_to:
             broadcasts: Entries = list(table.broadcasts(max(self.position, self._served_to), end))
@@ -155,45 +168,74 @@ class Downlink:
             for channel in list(self._stalled):
                 self.serve(channel)
         self._owners.clear()
+        self._spoken.clear()
         due, self._due = self._due, {}
         for channel, record in due.items():
             self._serve(channel, record, end)
 
-    def _alike(self, broadcast: bool) -> dict[tuple[int, tuple[int, ...]], list[Channel]]:
+    def _alike(self, broadcast: bool) -> list[Alike]:
         """Hosts that have had all that is older, by what one frame for them all begins with and is made of: the last
         position sent, and positions that are theirs. Those for whom that is not enough are served by themselves.
         """
-        alike: dict[tuple[int, tuple[int, ...]], list[Channel]] = {}
+        owners = self._owners
+        topics, sets = self._topics_of_channels()
+        alike: dict[tuple[int, tuple[int, ...], int], list[Channel]] = {}
         if broadcast:
-            others = [c for c in self._front if c not in self._owners] if self._owners else list(self._front)
-            alike = {(self.position, ()): others} if others else {}
-        for channel, positions in self._owners.items():
+            concerned = owners.keys() | topics.keys()
+            others = [c for c in self._front if c not in concerned] if concerned else list(self._front)
+            alike = {(self.position, (), 0): others} if others else {}
+        for channel in chain(owners, (c for c in topics if c not in owners)):
             if channel in self._front:
                 prev = self.position
             elif channel in self._beside:
                 prev = self._beside[channel].sent
             else:
-                if channel in self._apart:
+                if channel in self._apart or channel in self._awaiting:
                     self.serve(channel)
                 continue
+            positions = owners.get(channel, ())
             if positions is None:
                 self.serve(channel)
             else:
-                alike.setdefault((prev, tuple(positions)), []).append(channel)
+                alike.setdefault((prev, tuple(positions), topics.get(channel, 0)), []).append(channel)
         if broadcast:
             for channel in list(self._apart):
                 self.serve(channel)
             for channel, record in self._beside.items():
-                if channel not in self._owners:
-                    alike.setdefault((record.sent, ()), []).append(channel)
+                if channel not in concerned:
+                    alike.setdefault((record.sent, (), 0), []).append(channel)
         if "mail_shared" in self.ledger.mutants and broadcast:
-            alike = {(prev, ()): channels for (prev, _), channels in alike.items()}
-        return alike
+            alike = {(prev, (), 0): channels for (prev, _, _), channels in alike.items()}
+        on = self._spoken
+        return [
+            (prev, [*mail, *chain.from_iterable(on[topic] for topic in sets[number])], channels)
+            for (prev, mail, number), channels in alike.items()
+        ]
 
-    def _fan_out(self, broadcasts: Entries, alike: dict[tuple[int, tuple[int, ...]], list[Channel]], end: int) -> None:
+    def _topics_of_channels(self) -> tuple[dict[Channel, int], list[tuple[int, ...]]]:
+        """Who is subscribed to which set of the topics that were spoken on in this tick, and these sets, by number.
+
+        Work per tick and subscriber, not per message. Subscribed at its end: for whom that has changed meanwhile is
+        looked at by itself (`placed`, `stripped`).
+        """
+        found: dict[Channel, int] = {}
+        sets: list[tuple[int, ...]] = [()]
+        for topic in self._spoken:
+            more: dict[int, int] = {}
+            """Number of a set -> that of the same with this topic."""
+            for channel in self._subscriptions.subscribers(topic):
+                before = found.get(channel, 0)
+                number = more.get(before)
+                if number is None:
+                    number = more[before] = len(sets)
+                    sets.append((*sets[before], topic))
+                found[channel] = number
+        return found, sets
+
+    def _fan_out(self, broadcasts: Entries, alike: list[Alike], end: int) -> None:
         """One frame (or a few, cut) for all that are alike; after a broadcast they all stand at the front, at `end`."""
         table, front, beside = self.ledger.table, self._front, self._beside
-        for (prev, positions), channels in alike.items():
+        for prev, positions, channels in alike:
             entries = broadcasts
             if positions:
                 own = [(position, row) for position in positions if (row := table.row_at(position)) is not None]
@@ -243,8 +285,8 @@ class Downlink:
         elif reached and record.sent < self.position:
             self.ledger.out.append(Deliver((channel,), record.sent, self.position, ()))
             record.sent = self.position
-        if stalled:
-            self._stalled[channel] = record
+        if stalled is not None:
+            stalled[channel] = record
         elif not reached:
             self._blocked[channel] = record
         elif not covers(self.ledger.table.vector("delivered"), record.base):
@@ -254,16 +296,17 @@ class Downlink:
         else:
             self._beside[channel] = record
 
-    def _next_entries(self, record: Record) -> tuple[Entries, bool, bool]:
+    def _next_entries(self, record: Record) -> tuple[Entries, bool, dict[Channel, Record] | None]:
         """Owed entries behind what was sent, as many as the window takes; whether these are all up to the end of the
-        log; and whether a SUB stops them: what the host has had elsewhere must be here, to tell its last value.
+        log; and where the host has to wait, if something stops them: a body that is not here, or a SUB: what the host
+        has had elsewhere must be here, to tell its last value.
 
         A full window never reaches the end: the host is served again on its next acknowledgement.
         """
         settings = self.ledger.settings
         room, room_bytes = self._room(record)
         if room <= 0:
-            return [], False, False
+            return [], False, None
         covered = covers(self.ledger.table.vector("delivered"), record.base) or "sub_at_once" in self.ledger.mutants
         idle = room == settings.window_entries
         entries: Entries = []
@@ -275,16 +318,21 @@ class Downlink:
         for position, holder in chain(spooled, owed(self.ledger, record, after)):
             first = idle and not entries
             if len(entries) >= room or (size + holder.size > room_bytes and not first):
-                return entries, False, False
+                return entries, False, None
             if not covered and is_sub(holder):
-                return entries, False, True
+                return entries, False, self._stalled
+            if holder.lean:
+                if "hole" in self.ledger.mutants:
+                    continue
+                self._bodies.first(record, after)
+                return entries, False, self._awaiting
             entries.append((position, holder))
             size += holder.size
             value = self._value_with(record, position, holder, bool(spooled) and position <= spool_end)
             if value is not None:
                 entries.append((position, value))
                 size += value.size
-        return entries, True, False
+        return entries, True, None
 
     def _value_with(self, record: Record, position: int, holder: Row | SpoolItem, spooled: bool) -> Entry | None:
         """The last value that goes with a SUB: what the host is not given anyway, in its stream behind that."""

@@ -185,6 +185,7 @@ class Handoff:
                 if other.state == "moved" and other is not record:
                     ledger.drop(other)
         if record is not None:
+            ledger.whereabouts.found(mh[0], station, ledger.hlc)
             if record.link:
                 if record.state != "done":
                     record.state, record.ready = "done", True

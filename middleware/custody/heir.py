@@ -15,19 +15,20 @@ from itertools import pairwise
 
 from roamcast.middleware.custody import extras
 from roamcast.middleware.custody.asking import Asking
+from roamcast.middleware.custody.bodies import NUMBERS_MAX, Bodies
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.presence import Presence
 from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.retention import Retention
 from roamcast.middleware.custody.sessions import Sessions
-from roamcast.middleware.custody.stream import advance, first_owed, owed
+from roamcast.middleware.custody.stream import advance, first_owed
 from roamcast.middleware.effects import HandedOver, Reject, SendPeer
 from roamcast.middleware.host_frames import Move
-from roamcast.middleware.rows import MH, SpoolItem
+from roamcast.middleware.rows import MH, Kind, SpoolItem
 from roamcast.middleware.settings import MIB, SECOND
 from roamcast.middleware.spool_writes import RecordKey
-from roamcast.middleware.station_frames import Adopt, Adopted, AdoptPart
-from roamcast.middleware.vectors import merged
+from roamcast.middleware.station_frames import Adopt, Adopted, AdoptPart, Keep
+from roamcast.middleware.vectors import entry, merged
 from roamcast.middleware.writes import DropHeld, PutHeld, PutRecord, Write
 
 RETRY = SECOND
@@ -54,9 +55,16 @@ class Heir:
     """Both ends of an orderly retirement at one station."""
 
     def __init__(
-        self, ledger: Ledger, sessions: Sessions, asking: Asking, retention: Retention, presence: Presence
+        self,
+        ledger: Ledger,
+        sessions: Sessions,
+        asking: Asking,
+        retention: Retention,
+        presence: Presence,
+        bodies: Bodies,
     ) -> None:
         self.ledger = ledger
+        self._bodies = bodies
         self.presence = presence
         self.sessions = sessions
         self.asking = asking
@@ -80,6 +88,7 @@ class Heir:
         ledger = self.ledger
         if not self._said and ledger.view.retiring != heir and heir in ledger.fifo.peers:
             self._adopted.clear()
+            self._bodies.kept.clear()
             self._offer_at.clear()
             ledger.follow(replace(ledger.view, retiring=heir))
             ledger.notice("warning", "retiring", heir=heir)
@@ -134,8 +143,9 @@ class Heir:
     def obstacles(self) -> list[str]:
         """What still has to happen before this station can end, as far as it is known yet; empty: nothing."""
         if self.ledger.view.handing:
-            missing = len(self._missing())
-            return ([f"hosts not handed over yet: {missing}"] if missing else []) + self._lacking()
+            missing, bodies = len(self._missing()), sum(map(len, self._unkept().values()))
+            left = [f"hosts not handed over yet: {missing}"] if missing else []
+            return left + self._lacking() + ([f"bodies of mail not handed over yet: {bodies}"] if bodies else [])
         names = [self.ledger.name_of(record.mh[0]) for record in self._unspooled()]
         return [*(f"{name} is not spooled yet" for name in names), *self._hindrances()]
 
@@ -182,9 +192,28 @@ class Heir:
             if room > 0 and self._offer_at.get(record.key, 0) <= ledger.now:
                 self._offer_at[record.key] = ledger.now + RETRY
                 room -= self._offer(record)
-        if not missing and not self._said and not self._lacking():
+        if not missing and not self._said and not self._lacking() and not self._hand_over_bodies():
             self._said = True
             ledger.out.append(HandedOver(ledger.view.retiring))
+
+    def _unkept(self) -> dict[int, list[int]]:
+        """Numbers, by stream, of mail whose body is here, and perhaps nowhere else. What came later its origin has."""
+        table, view = self.ledger.table, self.ledger.view
+        left: dict[int, list[int]] = {}
+        for slot in self.ledger.fifo.origins:
+            upto = table.origins[slot].stored if slot in view.closed else entry(self._had, slot)
+            for row in table.rows(slot, table.origins[slot].floor + 1, upto):
+                if row.kind is Kind.MAIL and not row.lean and row.id not in self._bodies.kept:
+                    left.setdefault(slot, []).append(row.n)
+        return left if "no_keep" not in self.ledger.mutants else {}
+
+    def _hand_over_bodies(self) -> bool:
+        """Say KEEP for bodies that the heir is not known to have; whether there are some."""
+        left = self._unkept()
+        for slot, numbers in left.items():
+            for first in range(0, len(numbers), NUMBERS_MAX):
+                self.ledger.ask(self.ledger.view.retiring, Keep(slot, tuple(numbers[first : first + NUMBERS_MAX])))
+        return bool(left)
 
     def _offer(self, record: Record) -> int:
         """ADOPT, and the next parts of its spool; returns their bytes."""
@@ -196,17 +225,17 @@ class Heir:
         for i in range(first, min(first + PARTS_AT_ONCE, len(parts))):
             ledger.out.append(SendPeer(ledger.view.retiring, AdoptPart(record.key, i, len(parts), parts[i])))
         self._sent_parts[record.key] = first + PARTS_AT_ONCE if first + PARTS_AT_ONCE < len(parts) else 0
-        return sum(entry.size for part in parts[first : first + PARTS_AT_ONCE] for _, entry in part)
+        return sum(item.size for part in parts[first : first + PARTS_AT_ONCE] for _, item in part)
 
     def _parts(self, record: Record) -> list[tuple[tuple[int, SpoolItem], ...]]:
         parts: list[list[tuple[int, SpoolItem]]] = []
         size = 0
-        for entry in record.spool:
-            if not parts or size + entry.item.size > self.ledger.settings.spool_part_bytes:
+        for spooled in record.spool:
+            if not parts or size + spooled.item.size > self.ledger.settings.spool_part_bytes:
                 parts.append([])
                 size = 0
-            parts[-1].append((entry.position, entry.item))
-            size += entry.item.size
+            parts[-1].append((spooled.position, spooled.item))
+            size += spooled.item.size
         return [tuple(part) for part in parts]
 
     def adopted(self, station: int, frame: Adopted) -> None:
@@ -257,13 +286,15 @@ class Heir:
         ledger, shift = self.ledger, arriving.frame.shift
         if len(arriving.parts) < arriving.frame.parts:
             return
+        image = arriving.frame.image
+        if image.state in ("open", "moved") and self._bodies.lacks(image.mh[0], image.base):
+            return  # it is offered again
         del self._arriving[key]
         spool = [entry for i in range(arriving.frame.parts) for entry in arriving.parts[i]]
         if any(a[0] >= b[0] for a, b in pairwise(spool)):
             ledger.out.append(Reject(station, "bad-spool", "positions of an adopted spool do not ascend"))
             return
         ledger.raise_join_order(arriving.frame.join_order)
-        image = arriving.frame.image
         record = Record.of(replace(image, base_c=image.base_c - shift, shift=image.shift + shift))
         if "no_shift" in ledger.mutants:
             record.shift = 0
@@ -315,9 +346,9 @@ class Heir:
             return
         writes: list[Write] = [DropHeld(record.key, True)]
         if record.live or record.state == "moved":
-            waiting = [] if "held_not_spooled" in ledger.mutants else list(owed(ledger, record, 0))
-            writes += ledger.spools.add(record, waiting)
-            advance(ledger, record, ledger.table.last_position)
+            waiting, end = self._bodies.ready(record, 0)
+            writes += ledger.spools.add(record, [] if "held_not_spooled" in ledger.mutants else waiting)
+            advance(ledger, record, end)
             record.t_vector, record.t_position = ledger.vector(), ledger.table.last_position
         heir_of = ledger.view.heir_of  # of a lost one: as it stands, `Admission.lost` follows
         if record.moved_to is not None:

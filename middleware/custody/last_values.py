@@ -22,7 +22,7 @@ VALUE_KINDS = frozenset({Kind.RETAINED, Kind.CLEAR}) | PRESENCE_KINDS
 def order_of(row: Row, by_clock: bool = False) -> tuple[int, int, int]:
     """Which of two values of one topic is the newer: the larger one. by_clock: also of presence (tests only)."""
     if row.kind in PRESENCE_KINDS and not by_clock:
-        return (row.taken[0], row.number, row.kind is Kind.OFFLINE)
+        return (row.taken[0], row.number, int(row.kind is Kind.OFFLINE))
     return (row.hlc, row.slot, 0)
 
 

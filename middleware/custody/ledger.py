@@ -13,6 +13,7 @@ from roamcast.middleware.causal_delivery import CausalDelivery
 from roamcast.middleware.custody.last_values import LastValues
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.custody.spools import Spools
+from roamcast.middleware.custody.whereabouts import Whereabouts
 from roamcast.middleware.delivery_log import Logged
 from roamcast.middleware.effects import Channel, CloseChannel, Effect, Notice, Persist, Reject, SendHost, SendPeer
 from roamcast.middleware.errors import ensure
@@ -20,10 +21,10 @@ from roamcast.middleware.fifo_broadcast.core import FifoEntity
 from roamcast.middleware.host_frames import DownFrame, Refused
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
-from roamcast.middleware.rows import CONTROL_KINDS, MH, PRESENCE, STATION_KINDS, Item, Kind, Row, Vector
+from roamcast.middleware.rows import CONTROL_KINDS, MH, PRESENCE, STATION_KINDS, Item, Kind, MessageId, Row, Vector
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.spool_writes import RecordKey
-from roamcast.middleware.station_frames import CustodyFrame, GroupFrame
+from roamcast.middleware.station_frames import BodyFrame, CustodyFrame, GroupFrame
 from roamcast.middleware.topics import PRESENCE_PREFIX, Topics
 from roamcast.middleware.writes import DropRecord, DurableState, HostEntry, PutClock, PutRecord, PutRow, PutView, Write
 
@@ -90,6 +91,10 @@ class Ledger:
         self.table = MessageTable(self.view.members, DurableState() if joining else image)
         self.last = LastValues(self.table, self.spools, DurableState() if joining else image, mutants)
         self.fifo = FifoEntity(own, self.view, settings, self.table, mutants)
+        self.whereabouts = Whereabouts(own, self.table, self.of_host, mutants)
+        self.fifo.body_to = lambda row: self.whereabouts.targets(row, self.settings, self.view)
+        self.given_up: set[MessageId] = set()
+        """Mail in the log whose body no living station has: nobody is owed it any more."""
         floors = [] if "sdep" in mutants else [r.sdep for r in self.all_records()]
         self.causal = CausalDelivery(own, self.view, self.table, floors, mutants)
 
@@ -107,9 +112,9 @@ class Ledger:
         """A frame to one host."""
         self.out.append(SendHost(channel, frame))
 
-    def ask(self, slot: int, frame: CustodyFrame | GroupFrame) -> None:
+    def ask(self, slot: int, frame: CustodyFrame | GroupFrame | BodyFrame) -> None:
         """A custody frame to one station; to none if that has ended."""
-        if slot == self.own:
+        if slot == self.own and not isinstance(frame, BodyFrame):
             self.to_own.append(frame)
         elif slot in self.fifo.peers:
             self.out.append(SendPeer(slot, frame))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.delivery_log import ENROLLED, MEMBER, ORDER, SESSION
-from roamcast.middleware.rows import Row
+from roamcast.middleware.delivery_log import BEFORE, ENDED, ENROLLED, MEMBER, ORDER, SESSION, SUBSCRIBED
+from roamcast.middleware.rows import MessageId, Row
 
 
 def log_order(ledger: Ledger, row: Row) -> None:
@@ -31,6 +31,15 @@ def log_session(ledger: Ledger, record: Record, le: int, c: int, gap: bool) -> N
     ledger.log(SESSION, *record.mh, record.sess, record.base_c, le, c, gap, record.base, spool)
 
 
+def log_ended(ledger: Ledger, record: Record, topic: int, sub: MessageId, opening: int) -> None:
+    """The SUB, or (0, 0) all of them, has ended. opening: the session that is about to begin; 0: none."""
+    if opening:
+        ledger.log(ENDED, *record.mh, topic, *sub, opening, BEFORE, BEFORE)
+        return
+    acked, last = record.acked_c + record.shift, ledger.table.last_position + record.shift
+    ledger.log(ENDED, *record.mh, topic, *sub, record.sess, acked, last)
+
+
 def begin_log(ledger: Ledger) -> None:
     """The log is new: it begins with the rows that have a position, and with where every host stands."""
     for position in range(ledger.table.first_logged, ledger.table.last_position + 1):
@@ -38,6 +47,8 @@ def begin_log(ledger: Ledger) -> None:
         if row is not None:
             log_order(ledger, row)
     for record in ledger.all_records():
+        for topic, sub in sorted(record.subs.items()):
+            ledger.log(SUBSCRIBED, *record.mh, topic, *sub)
         if record.sess:
             log_session(ledger, record, 0, 0, record.gap)
         else:

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from roamcast.middleware.custody.asking import Asking
+from roamcast.middleware.custody.bodies import Bodies
 from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.custody.stream import advance, first_owed, owed
+from roamcast.middleware.custody.stream import advance, first_owed
 from roamcast.middleware.fifo_broadcast.core import GUARD
 from roamcast.middleware.rows import MH, STATION_KINDS, Row, Vector
 from roamcast.middleware.spool_writes import RecordKey
@@ -48,8 +49,9 @@ def with_numbers(ranges: Ranges, numbers: Iterable[int]) -> Ranges:
 class Retention:
     """Spooling, REDUCE and garbage collection of one station."""
 
-    def __init__(self, ledger: Ledger, downlink: Downlink, asking: Asking, expiry: Expiry) -> None:
+    def __init__(self, ledger: Ledger, downlink: Downlink, asking: Asking, expiry: Expiry, bodies: Bodies) -> None:
         self.ledger = ledger
+        self._bodies = bodies
         self.downlink = downlink
         self.asking = asking
         self.expiry = expiry
@@ -97,7 +99,8 @@ class Retention:
         firsts = {r.key: first_owed(ledger, r) for r in ledger.all_records() if r.live}
         if "skip_holds" in ledger.mutants:
             firsts = {r.key: min(firsts[r.key], max(r.acked_c, 0) + 1) for r in ledger.all_records() if r.live}
-        self._announce(min(firsts.values(), default=ledger.table.last_position + 1))
+        held = [self._bodies.first(r, 0) for _, r in ledger.held.values() if "lean_held" not in ledger.mutants]
+        self._announce(min([*firsts.values(), *held], default=ledger.table.last_position + 1))
         floors = self._floors()
         if "ckpt" not in ledger.mutants:
             self._checkpoint(firsts)
@@ -105,10 +108,14 @@ class Retention:
         drops += [DropRows(slot, floor) for slot, floor in floors]
         drops += [] if "no_taken" in ledger.mutants else self._taken(floors)
         if drops:
+            if ledger.settings.lean_bytes:
+                ledger.whereabouts.read()
             ledger.persist(*drops)
             for slot, floor in floors:
                 ledger.table.drop(slot, floor)
             ledger.table.trim()
+            if ledger.given_up:
+                self._bodies.forget()
 
     # ---- spool ----
 
@@ -127,14 +134,18 @@ class Retention:
         return first <= last and (last - first >= settings.spool_behind_rows or first <= self._old)
 
     def spool(self, record: Record) -> None:
-        """Copy every owed entry that is not acknowledged; base := end of log; one write, before R is computed again."""
+        """Copy every owed entry that is not acknowledged; base := end of log; one write, before R is computed again.
+
+        Up to the first whose body is not here: the rest follows, and is held in the log meanwhile.
+        """
         ledger = self.ledger
-        entries = list(owed(ledger, record, record.acked_c))
-        if entries or raised(record.base, ledger.vector()) != record.base:
+        entries, end = self._bodies.ready(record, record.acked_c)
+        vector = ledger.table.vector_at(end)
+        if entries or raised(record.base, vector) != record.base:
             if "front_kept" not in ledger.mutants:
                 self.downlink.stand_apart(record)
             trimmed = ledger.spools.trim(record, record.acked_c)
-            advance(ledger, record, ledger.table.last_position)
+            advance(ledger, record, end, vector)
             record.base_c = record.acked_c
             added = ledger.spools.add(record, entries)
             if "spool" in ledger.mutants:

@@ -286,11 +286,11 @@ class Sessions:
         if record.state == "tomb" or (record.gap and not record.join and not keep):
             record.base = merged(record.base, ledger.vector())
             record.gap = True
-            self.subscriptions.end_all(record)
+            self.subscriptions.end_all(record, frame.e)
             writes += ledger.spools.trim(record, ledger.table.last_position)
         record.state = "open"
         if "strip_open" not in ledger.mutants:
-            writes += self.subscriptions.denied(record) or []
+            writes += self.subscriptions.denied(record, frame.e) or []
         writes += ledger.spools.renumber(record)
         at = JOINED_AT if record.join else -len(record.spool) - 1
         if record.join:

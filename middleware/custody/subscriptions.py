@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator
 from roamcast.middleware.custody import stream
 from roamcast.middleware.custody.extras import Subs
 from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.log_events import log_ended
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.delivery_log import ENDED
 from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import Unsubscribed
 from roamcast.middleware.rows import Kind, MessageId, Row
@@ -84,10 +84,10 @@ class Subscriptions:
     # ---- rights ----
 
     def configure(self, topics: Topics) -> None:
-        """These are the topics and rights from now on."""
+        """These are the topics and rights from now on. A topic that is not known yet keeps the value that it has."""
         ledger = self.ledger
-        ledger.topics, ledger.configured = topics, True
-        gone = [topic for topic in ledger.last.topics() if not topics.exists(topic)]
+        before, ledger.topics, ledger.configured = ledger.topics, topics, True
+        gone = [topic for topic in ledger.last.topics() if before.exists(topic) and not topics.exists(topic)]
         if writes := ledger.last.remove(gone):
             ledger.persist(*writes)
         for record in ledger.all_records():
@@ -100,9 +100,10 @@ class Subscriptions:
             self.ledger.persist(PutRecord(record.image()), *writes)
             self.tell(record)
 
-    def denied(self, record: Record) -> list[Write] | None:
+    def denied(self, record: Record, opening: int = 0) -> list[Write] | None:
         """End what is not allowed any more: every SUB in force between `base` and the end of the log, and those under
         which the spool owes something. Returns writes, for one Persist with the record; None: nothing has changed.
+        opening: the session that is about to begin.
         """
         ledger, host = self.ledger, record.mh[0]
         if not ledger.configured or record.state != "open":
@@ -133,23 +134,24 @@ class Subscriptions:
             for topic in [topic for topic, sub in self._of[record.channel].items() if sub in found]:
                 self._end(record.channel, topic)
         for (slot, n), topic in found.items():
-            ledger.log(ENDED, *record.mh, topic, slot, n)
+            log_ended(ledger, record, topic, (slot, n), opening)
             ledger.notice("info", "unsubscribed", host=ledger.name_of(host), topic=ledger.topic_name(topic))
         return writes
 
-    def end_all(self, record: Record) -> None:
+    def end_all(self, record: Record, opening: int = 0) -> None:
         """What the host is subscribed to is not known here, or was given up: it has to ask again. The caller saves.
 
         Its SUBs that are here mean nothing either: it may have had them elsewhere, and then would not be told again.
+        opening: the session that is about to begin.
         """
         ledger = self.ledger
-        if not ledger.topics and not record.subs:
+        if not ledger.topics and not ledger.topics.presence and not record.subs:
             return
         waiting = (ledger.table.rows(slot, o.delivered + 1, o.stored) for slot, o in enumerate(ledger.table.origins))
         rows = [*(row for _, row in stream.changes(ledger, record)), *(row for rows in waiting for row in rows)]
         subs = [row for row in rows if row.kind is Kind.SUB and (row.host, row.incarnation) == record.mh]
         record.set_dead(record.dead | {EVERY: ("", False)} | {row.id: ("", True) for row in subs})
-        ledger.log(ENDED, *record.mh, 0, *EVERY)
+        log_ended(ledger, record, 0, EVERY, opening)
         record.set_subs({})
 
     def _bury(self, record: Record, ended: dict[MessageId, str]) -> None:

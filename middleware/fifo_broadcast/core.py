@@ -12,15 +12,16 @@ Sources: paper 001; fifo-broadcast.md Q1-Q6 and (b). Deviations from the paper: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from roamcast.middleware.effects import Broadcast, Effect, Notice, Reject, SendPeer
+from roamcast.middleware.fifo_broadcast.batches import batches, first_sends
 from roamcast.middleware.fifo_broadcast.claims import ClaimMatrix
 from roamcast.middleware.fifo_broadcast.group_words import GroupWords
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
-from roamcast.middleware.rows import CONTROL_KINDS, Row, Vector
+from roamcast.middleware.rows import CONTROL_KINDS, Kind, Row, Vector
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.station_frames import Claims, DataBatch, Nack
 
@@ -52,6 +53,8 @@ class FifoEntity:
         self.reduce = ClaimMatrix(view.counted, floor)
         self.known = table.vector("stored")
         self.sent = self.known[own]
+        self.body_to: Callable[[Row], frozenset[int] | None] = lambda row: None
+        """Peers that get an own row whole, the others its header; None: all get it whole."""
         self.last_heard: dict[int, int] = {}
         self._early: dict[int, dict[int, Row]] = {}
         self._requests: dict[int, _Request] = {}
@@ -181,7 +184,7 @@ class FifoEntity:
     def _fault(self, row: Row, origin: int) -> str | None:
         if row.slot != origin or row.n < 1 or row.position is not None:
             return f"row ({row.slot}, {row.n}) in a batch of {origin}"
-        if (row.kind in CONTROL_KINDS) == bool(row.size):
+        if (row.kind in CONTROL_KINDS) == bool(row.size) or (row.lean and row.kind is not Kind.MAIL):
             return f"item of row ({row.slot}, {row.n})"
         before = -1
         for slot, value in row.stamp:
@@ -254,21 +257,9 @@ class FifoEntity:
         if nack.first <= self.table.origins[nack.origin].floor:
             return []  # a late copy: the asker has claimed these rows since, else they would still be here
         rows = self.table.rows(nack.origin, nack.first, min(nack.last, nack.first + self.settings.nack_rows_max - 1))
-        for batch in self._batches(nack.origin, rows):
+        for batch in batches(nack.origin, rows, self.settings):
             return [SendPeer(sender, batch)]
         return []
-
-    def _batches(self, origin: int, rows: Sequence[Row]) -> Iterator[DataBatch]:
-        """Cut rows into frames; without `position`, which is this station's alone."""
-        start = size = 0
-        most, most_bytes = self.settings.nack_rows_max, self.settings.nack_bytes_max
-        for i, row in enumerate(rows):
-            if i > start and (i - start >= most or size + row.size > most_bytes):
-                yield DataBatch(origin, tuple(rows[start:i]))
-                start, size = i, 0
-            size += row.size
-        if start < len(rows):
-            yield DataBatch(origin, tuple(rows[start:]))
 
     def _ask(self, origin: int, request: _Request, now: int) -> Effect | None:
         first = self.table.origins[origin].stored + 1
@@ -304,7 +295,7 @@ class FifoEntity:
             return []
         self.sent = rows[-1].n
         self._dirty = True
-        return [Broadcast(batch) for batch in self._batches(self.own, rows)]
+        return first_sends(batches(self.own, rows, self.settings), self.peers, self.settings, self.body_to)
 
     def tick(self, now: int, hlc: int) -> list[Effect]:
         """NACKs and CLAIMS that are due at `now`."""

@@ -52,10 +52,10 @@ class Sponsor:
             row = table.row_at(position)
             if row is None:
                 continue
-            if rows and (len(rows) >= PART_ROWS or size + row.size > PART_BYTES):
+            if rows and (len(rows) >= PART_ROWS or size + row.held > PART_BYTES):
                 break
             rows.append((position, row))
-            size += row.size + ROW_BYTES + STAMP_BYTES * len(row.stamp)
+            size += row.held + ROW_BYTES + STAMP_BYTES * len(row.stamp)
         reached = rows[-1][0] if rows else table.last_position
         complete = reached >= table.last_position
         hosts: list[HostEntry] = []

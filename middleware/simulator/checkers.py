@@ -41,7 +41,7 @@ class Judge:
         self.topics = TopicRules(self)
         self._settled: dict[str, int] = {}
         self._gaps_allowed = gaps_allowed
-        self._losses = losses
+        self.losses = losses
         self._rules: dict[str, Callable[..., None]] = {
             "member": self._member,
             "identity": self._identity,
@@ -150,7 +150,7 @@ class Judge:
 
     def _ended(self, time: int, host: str, topic: str) -> None:
         life = self.current[host]
-        lost = self._losses is not None and self._losses.may_have_gap(host)
+        lost = self.losses is not None and self.losses.may_have_gap(host)
         self.topics.ended(life, topic, self._gaps_allowed or lost or not life.first or host in self.gone)
 
     def _touched(self, time: int, host: str, topic: str, what: str) -> None:
@@ -223,10 +223,10 @@ class Judge:
         """Whether nobody has it any more, since a station was lost."""
         if message.lost or (message.unknown and not message.stored and not message.given_to_any):
             return True
-        if self._losses is None:
+        if self.losses is None:
             return False
-        untold = message.forgotten and not message.given_to_any and self._losses.may_have_gap(message.host)
-        return untold or self._losses.gone(message.label)
+        untold = message.forgotten and not message.given_to_any and self.losses.may_have_gap(message.host)
+        return untold or self.losses.gone(message.label)
 
     def _refused(self, time: int, host: str, label: str, reference: object) -> None:
         """May be told again (a receipt has no acknowledgement), but of the same row `reference` of the system."""
@@ -249,7 +249,7 @@ class Judge:
 
     def _gap(self, time: int, host: str) -> None:
         life = self.current[host]
-        excused = self._losses is not None and self._losses.may_have_gap(host)
+        excused = self.losses is not None and self.losses.may_have_gap(host)
         if not self._gaps_allowed and life.first and host not in self.gone and not excused:
             told = f"{host} was told of a gap at {time} us"
             raise Violation("gap without cause", [told, "nothing can expire in this run"])
@@ -276,12 +276,12 @@ class Judge:
         elif what == "unknown":
             message.unknown = True
         elif what == "lost":
-            if self._losses is not None and self._losses.copied and message.stored:
+            if self.losses is not None and self.losses.copied and message.stored:
                 raise Violation(
                     "acknowledged and lost", [f"{host} was told that {label} is stored, then that it is lost"]
                 )
-            holders = [] if self._losses is None else self._losses.holders(label)
-            if holders or self._losses is None:
+            holders = [] if self.losses is None else self.losses.holders(label)
+            if holders or self.losses is None:
                 raise Violation("told lost", [f"{host} was told that {label} is lost", f"stations {holders} have it"])
             message.lost = True
 
@@ -294,7 +294,7 @@ class Judge:
             at = self._settled[host]
             while at < len(self.messages) and self._is_settled(self.messages[at], life, hosts):
                 at += 1
-            if self._losses is None:  # what is gone may still turn up
+            if self.losses is None:  # what is gone may still turn up
                 self._settled[host] = at
             if at < len(self.messages):
                 return host, self.messages[at].label
@@ -347,7 +347,9 @@ class Judge:
         """Who sent what is gone, and still holds its receipt, must be told. In words, the first that was not."""
         for message in self.messages:
             ours = self.lives[message.sender] is self.current[message.host] and message.host in hosts
-            if message.stored and ours and not message.forgotten and not message.lost and self.is_gone(message):
+            bodies = set() if self.losses is None else self.losses.bodies
+            told = message.forgotten or message.lost or message.label in bodies
+            if message.stored and ours and not told and self.is_gone(message):
                 return f"{message.host} was told that {message.label} is stored, and not that it is lost"
         return None
 

@@ -174,6 +174,6 @@ def stored_item(disk: Disk[DurableState], slot: int, n: int) -> bytes:
     """The item of a message that a core no longer holds in memory."""
     disk.sync()
     row = disk.state.rows.get((slot, n))
-    item = row.item if row is not None else disk.state.items[slot, n].item
+    item = row.item if row is not None and not row.lean else disk.state.items[slot, n].item
     ensure(item is not None, "the store holds no item")
     return item or b""

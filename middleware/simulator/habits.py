@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roamcast.middleware.mobile_host.state import AgentImage, Fact
+from roamcast.middleware.rows import Kind
+
+STATES = {Kind.SUB: "subscribed", Kind.UNSUB: "unsubscribed", Kind.NOSUB: "refused"}
+"""How the judge calls a change of a subscription."""
 
 
 @dataclass(slots=True)

@@ -29,11 +29,9 @@ from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import AgentImage, NewIncarnation
 from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, Kind
 from roamcast.middleware.simulator.disk import Disk
-from roamcast.middleware.simulator.habits import Habits
+from roamcast.middleware.simulator.habits import STATES, Habits
 from roamcast.middleware.simulator.links import Connection, RadioNet, StationSide
 from roamcast.middleware.simulator.world import Trace, World
-
-STATES = {Kind.SUB: "subscribed", Kind.UNSUB: "unsubscribed", Kind.NOSUB: "refused"}
 
 
 class _Killed(Exception):
@@ -53,7 +51,6 @@ class HostNode:
         self.frozen_until = 0
         self.radio_on = True
         self.vanished = False
-        self.suspended = False
         self.left = False
         self.kill_in: int | None = None
         self.habits = habits
@@ -97,7 +94,6 @@ class HostNode:
         self._held = []
         self._take_at = 0
         self._ack_timer = False
-        self.suspended = False
         self.kill_in = None
         self._trace.tell("born", self.name)
         self.core = AgentCore(
@@ -302,12 +298,10 @@ class HostNode:
 
     def _acknowledge(self, core: AgentCore, count: int, done: list[Callable[[], None]]) -> None:
         token = self._held[count - 1][0]
-        inbox, open_ = core.session.inbox, core.session.is_open and not core.session.inbox.frozen
-        done.extend(
-            partial(self._trace.tell, "settled", self.name, label)
-            for _, label, le in self._held[:count]
-            if label is not None and open_ and le == inbox.le
-        )
+        inbox = core.session.inbox
+        now = inbox.le if core.session.is_open and not inbox.frozen else -1
+        settled = [label for _, label, le in self._held[:count] if label is not None and le == now]
+        done.extend(partial(self._trace.tell, "settled", self.name, label) for label in settled)
         labels = [label for _, label, _ in self._held[:count] if label is not None]
         del self._held[:count]
         core.ack(token)

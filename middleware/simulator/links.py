@@ -11,6 +11,7 @@ from roamcast.middleware.host_frames import DownFrame, UpFrame
 from roamcast.middleware.rows import Row
 from roamcast.middleware.simulator.world import Trace, World
 from roamcast.middleware.station_frames import AdoptPart, DataBatch, PeerFrame, Snapshot, SpoolPart
+from roamcast.middleware.writes import DurableState
 
 
 @dataclass(slots=True)
@@ -267,6 +268,19 @@ class WiredNet:
             station.hear_peer(source, frame)
 
 
+def has_lapsed(frame: PeerFrame, state: DurableState) -> bool:
+    """Whether what the frame speaks of went later in the same tick: nobody needs it, or it is asked for again."""
+    match frame:
+        case SpoolPart(entries=entries):
+            held = list(entries)
+        case Snapshot(values=values):
+            held = [kept for _, kept in values]
+        case _:
+            return False
+    idents = [(one.slot, one.n) for one in held if one.item is None]
+    return any(ident not in state.items and ident not in state.rows for ident in idents)
+
+
 def on_the_wire(frame: PeerFrame, load: Callable[[int, int], bytes]) -> PeerFrame:
     """The frame as other processes see it: no object shared that may change, no item left out (`load` finds it)."""
     match frame:
@@ -289,8 +303,8 @@ def on_the_wire(frame: PeerFrame, load: Callable[[int, int], bytes]) -> PeerFram
 
 def copy_row(row: Row, load: Callable[[int, int], bytes]) -> Row:
     """A row as it arrives: without position."""
-    item = row.item if row.item is not None else load(row.slot, row.n)
+    item = row.item if row.item is not None or row.lean else load(row.slot, row.n)
     return Row(
         row.slot, row.n, row.stamp, row.hlc, row.kind, row.host, row.incarnation, row.number,
-        row.taken, row.addressee, item, row.size, None,
+        row.taken, row.addressee, item, row.size, None, row.lean,
     )  # fmt: skip

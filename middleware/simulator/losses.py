@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roamcast.middleware.rows import STATION_KINDS, SUBSCRIPTION_KINDS, Row
+from roamcast.middleware.rows import STATION_KINDS, SUBSCRIPTION_KINDS, MessageId, Row
+from roamcast.middleware.simulator.checkers import Violation
 from roamcast.middleware.simulator.items import decode_item
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ class Losses:
 
     def __init__(self, simulation: Simulation) -> None:
         self._sim = simulation
+        self.bodies: set[str] = set()
+        """Labels of mail whose header is everywhere, and whose body is gone: their senders are not told."""
 
     @property
     def copied(self) -> bool:
@@ -29,7 +32,9 @@ class Losses:
         return next(cuts, None)
 
     def gone(self, label: str) -> bool:
-        """Whether the message was only at a lost station."""
+        """Whether the message, or its body, was only at a lost station."""
+        if label in self.bodies:
+            return True
         for slot in self._sim.operators.lost:
             cut = self._cut(slot)
             if cut is None:
@@ -38,6 +43,11 @@ class Losses:
                 if origin == slot and n > cut and self._label(row) == label:
                     return True
         return False
+
+    def give_up(self, message: MessageId) -> None:
+        """The body of a mail is gone."""
+        rows = (node.disk.state.rows.get(message) for node in self._sim.stations.values())
+        self.bodies |= {self._label(row) for row in rows if row is not None and not row.lean}
 
     def holders(self, label: str) -> list[int]:
         """Living stations that have the message."""
@@ -63,3 +73,16 @@ class Losses:
         if item.body and row.kind not in SUBSCRIPTION_KINDS:
             return item.body.partition(b" ")[0].decode()
         return self._sim.named[item.sender].label_of(item)
+
+
+def give_up(simulation: Simulation, message: MessageId) -> None:
+    """A station calls the body of a mail lost. Raises Violation: its origin is not lost, or a living station has it."""
+    wrong = [] if message[0] in simulation.operators.lost else [f"station {message[0]}, its origin, is not lost"]
+    for slot in simulation.slots:
+        state = simulation.stations[slot].disk.state
+        row = state.rows.get(message)
+        if (row is not None and not row.lean) or message in state.items:
+            wrong.append(f"station {slot} has it")
+    if wrong or simulation.judge.losses is None:
+        raise Violation("body given up", [f"the body of {message} is called lost", *wrong])
+    simulation.judge.losses.give_up(message)

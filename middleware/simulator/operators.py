@@ -9,8 +9,9 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from roamcast.middleware.effects import GroupEffect, Halt, HandedOver, SlotGiven
+from roamcast.middleware.effects import GroupEffect, Halt, HandedOver, Notice, SlotGiven
 from roamcast.middleware.settings import MS
+from roamcast.middleware.simulator.losses import give_up
 from roamcast.middleware.simulator.scenario import stream
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Operators:
             sponsor.put("reserve", f"s{generation & 0xFFFF}", generation)
         self._sim.world.after(PATIENCE, self._repeat_join, generation)
 
-    def effect(self, node: StationNode, effect: GroupEffect) -> None:
+    def effect(self, node: StationNode, effect: GroupEffect | Notice) -> None:
         """A station has something for its operator, or for the configuration."""
         match effect:
             case SlotGiven(_, generation, slot):
@@ -65,6 +66,9 @@ class Operators:
                 if node.slot not in self._sim.ended:
                     self.lost.append(node.slot)
                     self.end(node.slot, 0)
+            case Notice(_, _, fields):
+                self._sim.trace.note("body lost", node.slot, *fields["message"])
+                give_up(self._sim, fields["message"])
             case HandedOver(heir):
                 self._sim.trace.note("handed over", node.slot, heir)
                 self.end(node.slot, heir)

@@ -13,6 +13,7 @@ from roamcast.middleware.settings import MS, SECOND
 from roamcast.middleware.simulator.audiences.ending import shown, subscriptions_differ, values_differ
 from roamcast.middleware.simulator.audiences.rights import Rights
 from roamcast.middleware.simulator.checkers import Judge, Violation
+from roamcast.middleware.simulator.counting import counts
 from roamcast.middleware.simulator.disk import Disk, apply_writes, copy_state, disk_faults
 from roamcast.middleware.simulator.faults import Adversary
 from roamcast.middleware.simulator.habits import Habits, apply_facts, copy_image
@@ -91,7 +92,7 @@ class Simulation:
         self.hosts: list[HostNode] = []
         self.named: dict[str, HostNode] = {}
         self._seed = seed
-        self._mutants = mutants
+        self._mutants = mutants | {"lean_blind"} if options.lean_blind else mutants
         self.calm = False
         self.enrolled = 0
         """Hosts whose enrolment was asked for, so far."""
@@ -353,16 +354,7 @@ class Simulation:
 
     def counts(self) -> dict[str, int]:
         """What the run did, for the campaign's table."""
-        return {
-            "messages": len(self.judge.messages),
-            "deliveries": self.judge.deliveries,
-            "crashes": sum(station.crashes for station in self.stations.values()),
-            "kills": sum(host.kills for host in self.hosts),
-            "cuts": self.radio.cuts,
-            "events": self.world.events_run,
-            "values": self.judge.topics.values,
-            **{name: self.wired.counts.get(name, 0) for name in ("State", "Spooled", "SpoolPart", "NoRec", "Expire")},
-        }
+        return counts(self)
 
 
 def run(

@@ -102,6 +102,10 @@ class Options:
     """The hosts of lost stations are not waited for, once the faults have ended."""
     copies: int
     """Stations that must have a message before it counts as stored."""
+    lean_bytes: int
+    """Mail of so many bytes and more has its body only where it is needed; 0: none."""
+    lean_blind: bool
+    """... and nobody guesses where that is."""
     skew: int
     """Clocks of the stations are up to this far off."""
     topics: int
@@ -137,8 +141,8 @@ class Options:
             window_entries=self.window_entries, window_bytes=self.window_bytes, frame_bytes=self.frame_bytes,
             claims_tick=self.claims_tick, nack_timeout=3 * self.claims_tick + 2 * self.wired_delay,
             poll_timeout=6 * self.claims_tick + 2 * self.wired_delay, poll_timeout_max=SECOND,
-            copies=self.copies, send_window=self.send_window, out_of_order_max=self.out_of_order_max,
-            nack_rows_max=self.nack_rows_max,
+            copies=self.copies, lean_bytes=self.lean_bytes,
+            send_window=self.send_window, out_of_order_max=self.out_of_order_max, nack_rows_max=self.nack_rows_max,
             nack_bytes_max=40 * self.nack_rows_max + 60,
             heartbeat=SECOND, down_after=3 * SECOND,
             presence_grace=self.presence_grace, spool_grace=self.spool_grace, spool_behind_rows=self.spool_behind_rows,
@@ -146,6 +150,7 @@ class Options:
             away_max=expires, ephemeral_away_max=min(expires, 60 * SECOND),
             collect_interval=self.collect_interval, collect_rows=self.collect_rows,
             handoff_retry=self.handoff_retry, handoff_retry_max=max(self.handoff_retry, 500 * MS),
+            pull_retry=self.handoff_retry, pull_retry_max=max(self.handoff_retry, 500 * MS),
             custody_retry=2 * self.handoff_retry, custody_retry_max=2 * SECOND,
             spool_part_bytes=self.spool_part_bytes, spool_parts_per_answer=1 + self.spool_part_bytes % 4,
             wait_interval=300 * MS, attach_interval=5 * MS, attach_burst=20, takeovers_max=1_000_000,
@@ -262,6 +267,8 @@ def _draw_operators(scenario: str, seed: int) -> dict[str, Any]:
     group = scenario == "group"
     return {
         "copies": pick("copies", 1, 1, 2),
+        "lean_bytes": pick("lean_bytes", 0, 0, 1, 100),
+        "lean_blind": pick("lean_blind", True, False),
         "added_count": pick("added", 0, 1, 1, 2, 3) if group else 0,
         "retired_count": pick("retired", 0, 0, 1, 1, 2) if group else 0,
         "lost_count": pick("lost", 0, 0, 1, 1, 2) if group else 0,

@@ -31,11 +31,11 @@ from roamcast.middleware.settings import Settings
 from roamcast.middleware.simulator.audiences.leaving import check_rights
 from roamcast.middleware.simulator.disk import Disk, stored_item
 from roamcast.middleware.simulator.items import brief, decode_item, encode_item
-from roamcast.middleware.simulator.links import Connection, RadioNet, WiredNet, on_the_wire
+from roamcast.middleware.simulator.links import Connection, RadioNet, WiredNet, has_lapsed, on_the_wire
 from roamcast.middleware.simulator.station_faults import Crash, DiskFull, Halted, StationFaults
 from roamcast.middleware.simulator.world import Trace, World
 from roamcast.middleware.station.core import StationCore
-from roamcast.middleware.station_frames import PeerFrame, SpoolPart
+from roamcast.middleware.station_frames import PeerFrame
 from roamcast.middleware.topics import Topics
 from roamcast.middleware.writes import DurableState, PutStart
 
@@ -43,7 +43,7 @@ WALL_ZERO = 1_800_000_000_000_000
 """UTC microseconds at virtual time 0."""
 
 
-def _nobody(node: StationNode, effect: GroupEffect) -> None:
+def _nobody(node: StationNode, effect: GroupEffect | Notice) -> None:
     """Nobody operates this station."""
 
 
@@ -61,7 +61,7 @@ class StationNode:
         self.up = False
         self.ended = False
         """It never starts again."""
-        self.told: Callable[[StationNode, GroupEffect], None] = _nobody
+        self.told: Callable[[StationNode, GroupEffect | Notice], None] = _nobody
         self.crashes = 0
         self.disk = disk
         self.faults = faults
@@ -94,7 +94,7 @@ class StationNode:
         self._enrolling: dict[int, tuple[str, Callable[[], None]]] = {}
         self._orders: list[tuple[str, tuple[Any, ...]]] = []
         """What the configuration says: told again after each start."""
-        self._topics: tuple[int, Topics] | None = None
+        self._topics = (0, Topics())
 
     # ---- life ----
 
@@ -121,8 +121,7 @@ class StationNode:
             slot=self.slot, founders=self.founders, settings=self.settings, image=self.disk.load(),
             encode_item=encode_item, mutants=self._mutants,
         )  # fmt: skip
-        if self._topics is not None:
-            self.put("set_topics", self._topics[1])
+        self.put("set_topics", self._topics[1])
         for number, name in self.known.items():
             self.put("learn_host", number, name)
         for number, (name, _) in self._enrolling.items():
@@ -269,10 +268,9 @@ class StationNode:
 
     def obey(self, version: int, topics: Topics) -> None:
         """The configuration's topics are these, if nothing newer has come."""
-        if self._topics is None or version > self._topics[0]:
+        if version > self._topics[0]:
             self._topics = version, topics
-            if self.up:
-                self.put("set_topics", topics)
+            self.put("set_topics", topics)
 
     def _restart(self, life: int) -> None:
         if life == self.life and not self.up:
@@ -347,8 +345,7 @@ class StationNode:
                 self.disk.sync()
                 held = [(position, one.item or self._load(one.slot, one.n)) for position, one in entries]
                 frame = Msg(prev, last, tuple((position, decode_item(item)) for position, item in held))
-                if self.core is not None:
-                    check_rights(self.core, [self._channels[channel].host for channel in channels], frame)
+                check_rights(self.core, [self._channels[channel].host for channel in channels], frame)
                 for channel in channels:
                     if channel not in self._full:
                         self._send_host(channel, frame)
@@ -361,14 +358,15 @@ class StationNode:
                 self._send_peer(slot, frame)
             case Broadcast(frame):
                 self.disk.sync()
-                core = self.core
-                for peer in core.ledger.fifo.peers if core is not None else ():
+                for peer in self.core.ledger.fifo.peers if self.core is not None else ():
                     self._wired.send(self.slot, peer, on_the_wire(frame, self._load))
             case CloseChannel(channel):
                 self._channels[channel].dropped = True
             case Reject(_, code, text):
                 self.rejects[code] = self.rejects.get(code, 0) + 1
                 self._trace.note("reject", self.slot, code, text)
+            case SlotGiven() | HandedOver() | Notice(_, "body-lost"):
+                self.told(self, effect)
             case Notice(level, event):
                 self._trace.note("notice", self.slot, level, event)
             case Halt(text):
@@ -378,17 +376,10 @@ class StationNode:
             case Renew():
                 self._trace.note("snapshot complete", self.slot)
                 self._renewing = True
-            case SlotGiven() | HandedOver():
-                self.told(self, effect)
 
     def _send_peer(self, slot: int, frame: PeerFrame) -> None:
-        if isinstance(frame, SpoolPart):
-            state = self.disk.state
-            for entry in frame.entries:
-                ident = (entry.slot, entry.n)
-                if entry.item is None and ident not in state.items and ident not in state.rows:
-                    return  # its record was released later in the same tick; nobody needs the part
-        self._wired.send(self.slot, slot, on_the_wire(frame, self._load))
+        if not has_lapsed(frame, self.disk.state):
+            self._wired.send(self.slot, slot, on_the_wire(frame, self._load))
 
     def _send_host(self, channel: Any, frame: Any) -> None:
         connection = self._channels[channel]

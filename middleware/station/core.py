@@ -11,6 +11,7 @@ from typing import Any
 
 from roamcast.middleware.custody.admission import Admission
 from roamcast.middleware.custody.asking import Asking
+from roamcast.middleware.custody.bodies import Bodies
 from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.gate import Gate
@@ -38,6 +39,7 @@ from roamcast.middleware.station_frames import (
     Adopt,
     Adopted,
     AdoptPart,
+    BodyFrame,
     Claimed,
     Claims,
     CustodyFrame,
@@ -77,7 +79,8 @@ class StationCore:
         self.ledger = Ledger(slot, founders, settings, image, encode_item, mutants)
         self.asking = Asking(self.ledger)
         self.subscriptions = Subscriptions(self.ledger)
-        self.downlink = Downlink(self.ledger, self.subscriptions)
+        self.bodies = Bodies(self.ledger)
+        self.downlink = Downlink(self.ledger, self.subscriptions, self.bodies)
         self.gate = Gate(self.ledger)
         shared = self.ledger, self.downlink, self.asking
         self.expiry = Expiry(*shared, self.gate, self.subscriptions)
@@ -85,10 +88,10 @@ class StationCore:
         self.presence = Presence(self.ledger, self.gate)
         self.uplink = Uplink(*shared, self.expiry, self.gate, self.sessions, self.subscriptions, self.presence)
         self.handoff = Handoff(self.ledger, self.sessions, self.asking, self.expiry, self.gate)
-        self.retention = Retention(self.ledger, self.downlink, self.asking, self.expiry)
-        self.admission = Admission(self.ledger, self.sessions, self.asking, self.gate)
+        self.retention = Retention(*shared, self.expiry, self.bodies)
+        self.admission = Admission(self.ledger, self.sessions, self.asking, self.gate, self.bodies)
         self.sessions.ask_host, self.sessions.opened = self.admission.request, self.admission.opened
-        self.heir = Heir(self.ledger, self.sessions, self.asking, self.retention, self.presence)
+        self.heir = Heir(self.ledger, self.sessions, self.asking, self.retention, self.presence, self.bodies)
         self.group = Group(self.ledger)
         self._delivery = Delivery(self.ledger, self.expiry, self.downlink, self.subscriptions)
         self.reservation = Reservation(self.ledger, dict(image.reserved))
@@ -139,6 +142,7 @@ class StationCore:
         ledger.out += ledger.fifo.pump(ledger.now)
         self.uplink.flush()
         self.downlink.flush()
+        self.bodies.expire(giving_up=False)
         ledger.out += ledger.fifo.tick(ledger.now, ledger.hlc)
         out, ledger.out = ledger.out, []
         return out
@@ -184,6 +188,8 @@ class StationCore:
                 ledger.out += ledger.fifo.receive_claims(slot, frame, ledger.now)
         elif isinstance(frame, Nack):
             ledger.out += ledger.fifo.receive_nack(slot, frame)
+        elif isinstance(frame, BodyFrame):
+            self.bodies.receive(slot, frame)
         elif not isinstance(frame, LanPacket | LanAck):
             self._receive_group(slot, frame)
 
@@ -307,7 +313,7 @@ class StationCore:
             self.heir.take_place(slot, heir)
         else:
             self.heir.forget(slot)
-            self.presence.lost(slot)
+        self.presence.ended(slot)
         self.admission.settle()
         self.sessions.call_again(slot)
 
@@ -357,6 +363,7 @@ class StationCore:
             self.asking.expire()
             self.handoff.expire()
             self.presence.expire()
+            self.bodies.expire()
         due = self.retention.due()
         if due is not None and due <= ledger.now and (not ledger.view.handing or "r_runs_on" in ledger.mutants):
             self.retention.collect()
@@ -385,7 +392,7 @@ class StationCore:
         return min((due for due in candidates if due is not None), default=None)
 
     def _custody_deadlines(self) -> list[int | None]:
-        parts = self.asking, self.handoff, self.presence
+        parts = self.asking, self.handoff, self.presence, self.bodies
         return [*(part.next_deadline() for part in parts), self.retention.due()]
 
     def status(self) -> dict[str, Any]:

@@ -36,7 +36,8 @@ class Delivery:
                 ledger.persist(place, *self._expiry.membership(row))
                 self._expiry.after(row)
             else:
-                ledger.persist(place, *(ledger.last.placed(row) if row.kind in VALUE_KINDS else ()))
+                is_value = row.kind in VALUE_KINDS and not ledger.topics.was_removed(row.addressee)
+                ledger.persist(place, *(ledger.last.placed(row) if is_value else ()))
                 self._downlink.placed(row)
                 if row.kind in SUBSCRIPTION_KINDS:
                     self._subscriptions.placed(row)

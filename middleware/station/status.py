@@ -68,6 +68,8 @@ def status(core: StationCore) -> dict[str, Any]:
         "rows": table.rows_total,
         "row_bytes": table.bytes_total,
         "spool_items": len(ledger.spools),
+        "lean_rows": table.lean_total,
+        "bodies_awaited": len(core.bodies),
         "collection_held_by": core.retention.holder() if table.rows_total else 0,
         "peers": [{"slot": i, "live": fifo.is_live(i, ledger.now)} for i in fifo.peers],
     }

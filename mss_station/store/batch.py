@@ -35,6 +35,7 @@ from roamcast.middleware.writes import (
     HostEntry,
     LastValue,
     PlaceRow,
+    PutBody,
     PutClock,
     PutHeld,
     PutHost,
@@ -75,6 +76,7 @@ from roamcast.mss_station.store.values import write_values
 StoreWrite = Write | MailStoreWrite | TailWrite
 
 INSERT_ROW: Final = f"INSERT INTO message ({ROW_COLUMNS}, {ITEM_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+PUT_BODY: Final = "UPDATE message SET checksum = ?, item = ? WHERE id = ? AND checksum = ?"
 PLACE_ROW: Final = "UPDATE message SET position = ? WHERE id = ?"
 PUT_STREAM: Final = (
     "INSERT INTO stream (slot, stored, delivered, floor) VALUES (?,?,?,?) ON CONFLICT (slot) DO UPDATE SET"
@@ -95,7 +97,8 @@ RAISE_LASTSEQ: Final = f"UPDATE record_lastseq SET lastseq = ?, last_slot = ?, l
 PUT_HOST: Final = f"INSERT OR REPLACE INTO host ({HOST_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)"
 PUT_ITEM: Final = f"INSERT OR REPLACE INTO spool_item (id, {ITEM_COLUMNS}) VALUES (?,?,?)"
 COPY_ITEM: Final = (
-    f"INSERT OR IGNORE INTO spool_item (id, {ITEM_COLUMNS}) SELECT id, {ITEM_COLUMNS} FROM message WHERE id = ?"
+    f"INSERT OR IGNORE INTO spool_item (id, {ITEM_COLUMNS})"
+    f" SELECT id, {ITEM_COLUMNS} FROM message WHERE id = ? AND checksum >= 0"
 )
 
 
@@ -103,6 +106,7 @@ class Batch:
     """Writes of one transaction."""
 
     __slots__ = (
+        "_bodies",
         "_held",
         "_hlc",
         "_hosts",
@@ -123,6 +127,7 @@ class Batch:
         """Gather `writes`, in order. Nothing is executed yet."""
         self._rows: dict[int, list[int | bytes | None]] = {}
         self._placed: dict[int, int] = {}
+        self._bodies: dict[int, bytes] = {}
         self._streams: dict[int, list[int]] = {}
         self._last_position = 0
         self._hlc = 0
@@ -151,6 +156,9 @@ class Batch:
             connection.executemany(INSERT_ROW, self._rows.values())
         if self._placed:
             _change_each(connection, PLACE_ROW, [(position, key) for key, position in self._placed.items()])
+        if self._bodies:
+            lines = [(*item_columns(item), key, -len(item)) for key, item in self._bodies.items()]
+            _change_each(connection, PUT_BODY, lines)
         if self._spool:
             write_spool(connection, self._spool)
         if self._items:
@@ -217,7 +225,7 @@ class Batch:
     def _put_row(self, write: PutRow) -> None:
         row, position = write.row, write.position
         slot, n, item = row.slot, row.n, row.item
-        if item is None or not (0 < n <= NUMBER_MASK and 0 <= slot <= SLOT_MAX):
+        if (item is None and not row.lean) or not (0 < n <= NUMBER_MASK and 0 <= slot <= SLOT_MAX):
             raise InvariantError(f"row {slot, n} is put without its item, or its id does not fit the key")
         key = slot << NUMBER_BITS | n
         self._rows[key] = [
@@ -231,7 +239,7 @@ class Batch:
             *row.taken,
             row.addressee,
             stamp_blob(row.stamp),
-            *item_columns(item),
+            *((-row.size, b"") if item is None else item_columns(item)),
         ]
         counters = self._streams.get(slot) or self._stream(slot)
         if n > counters[0]:
@@ -243,6 +251,14 @@ class Batch:
                 counters[1] = n
             if position > self._last_position:
                 self._last_position = position
+
+    def _put_body(self, write: PutBody) -> None:
+        key = message_key(*write.row.id)
+        columns = self._rows.get(key)
+        if columns is None:
+            self._bodies[key] = write.item
+        else:
+            columns[-2:] = item_columns(write.item)
 
     def _place_row(self, write: PlaceRow) -> None:
         key = message_key(write.slot, write.n)
@@ -334,6 +350,7 @@ class Batch:
 
 GATHER: Final[dict[type, Callable[[Batch, Any], None]]] = {
     PutRow: Batch._put_row,
+    PutBody: Batch._put_body,
     PlaceRow: Batch._place_row,
     DropRows: Batch._drop_rows,
     PutRecord: Batch._put_record,
@@ -369,7 +386,7 @@ GATHER: Final[dict[type, Callable[[Batch, Any], None]]] = {
 """What each write does to a batch. A write that is not here is our own bug (KeyError)."""
 
 
-def _change_each(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[int, ...]]) -> None:
+def _change_each(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
     changed = connection.executemany(statement, rows).rowcount
     if changed != len(rows):
         raise InvariantError(f"{changed} rows instead of {len(rows)} changed by: {statement}")

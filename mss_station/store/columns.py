@@ -89,9 +89,15 @@ def stamp(blob: bytes) -> tuple[tuple[int, int], ...]:
 
 
 def row(columns: tuple[Any, ...]) -> Row:
-    """A message from ROW_COLUMNS, and size and checksum of its item, which stays in the store unless it is empty."""
+    """A message from ROW_COLUMNS, and size and checksum of its item, which stays in the store unless it is empty.
+
+    A negative checksum is the size of an item that is at other stations: a lean row.
+    """
     key, position, hlc, kind, host, incarnation, number, taken_e, taken_c, addressee, stamp_bytes, size, crc = columns
     slot, n = message_id(key)
+    lean = crc < 0
+    if lean and size:
+        raise ValueError(f"message ({slot}, {n}) has an item, and says that this is elsewhere")
     return Row(
         slot=slot,
         n=n,
@@ -103,9 +109,10 @@ def row(columns: tuple[Any, ...]) -> Row:
         number=number,
         taken=(taken_e, taken_c),
         addressee=addressee,
-        item=item_unread(slot, n, size, crc),
-        size=size,
+        item=None if lean else item_unread(slot, n, size, crc),
+        size=-crc if lean else size,
         position=position,
+        lean=lean,
     )
 
 

@@ -35,7 +35,7 @@ CREATE TABLE message (
     taken_position INTEGER NOT NULL,
     addressee INTEGER NOT NULL,
     stamp BLOB NOT NULL,
-    checksum INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,          -- negative: the item is elsewhere, `item` is empty, and it has so many bytes
     item BLOB NOT NULL                  -- last: a reader of the other columns does not touch its pages
 );
 

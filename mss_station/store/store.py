@@ -39,7 +39,7 @@ from roamcast.mss_station.store.tail import PutTail, load_tail
 
 T = TypeVar("T")
 
-ROW_ITEM: Final = f"SELECT {columns.ITEM_COLUMNS} FROM message WHERE id = ?"
+ROW_ITEM: Final = f"SELECT {columns.ITEM_COLUMNS} FROM message WHERE id = ? AND checksum >= 0"
 COUNT_FOUND: Final = "SELECT count(*) FROM lan_found"
 SHRINK_PAGES: Final = 512
 SPOOL_ITEM: Final = f"SELECT {columns.ITEM_COLUMNS} FROM spool_item WHERE id = ?"
@@ -124,7 +124,7 @@ class Store:
         return _typed(self._path, lambda: load_mail_lost(self._connection))
 
     def load_item(self, slot: int, n: int) -> bytes | None:
-        """Bytes of the item of message (slot, n), from the log or the spools; None if both have dropped it.
+        """Bytes of the item of message (slot, n), from the log or the spools; None if it is in neither (any more).
 
         A row that was dropped with many others may still give its item for some ticks.
 

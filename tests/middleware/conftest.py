@@ -159,7 +159,7 @@ class Net:
     def _load(self, station: int, slot: int, n: int) -> bytes:
         disk = self.disks[station]
         row = disk.rows.get((slot, n))
-        return (row.item if row is not None else disk.items[slot, n].item) or b""
+        return (row.item if row is not None and not row.lean else disk.items[slot, n].item) or b""
 
     def _post(self, source: int, target: int, frame: PeerFrame) -> None:
         assert source != target

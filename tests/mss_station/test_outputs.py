@@ -29,7 +29,7 @@ from roamcast.middleware.links import Links
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.rows import Item, Kind, Row, SpoolItem
 from roamcast.middleware.settings import Settings
-from roamcast.middleware.station_frames import AdoptPart, DataBatch, Link, Snapshot, SpoolPart
+from roamcast.middleware.station_frames import AdoptPart, Body, DataBatch, Link, Snapshot, SpoolPart
 from roamcast.middleware.writes import LastValue
 from roamcast.mss_station.host_port import HostPort
 from roamcast.mss_station.kill_points import KillPoint
@@ -189,3 +189,26 @@ def test_a_message_that_many_spools_wait_for_is_read_once_in_a_tick(bench: Bench
     assert (len(bench.dealer.sent), bench.reads) == (5, [1])
     bench.perform(SendPeer(2, parts[0]))
     assert bench.reads == [1, 1]
+
+
+def test_what_is_lean_goes_as_it_is(bench: Bench) -> None:
+    header = Row(1, 2, (), 9, Kind.MAIL, 1, 5, 2, (1, 0), 0, None, 70, 2, True)
+    bench.perform(Broadcast(DataBatch(1, (row(1, dropped=True), header))))
+    batch = decode_peer(bench.dealer.sent[-1])
+    assert isinstance(batch, DataBatch)
+    assert [(one.item, one.size, one.lean) for one in batch.rows] == [(item(1), len(item(1)), False), (None, 70, True)]
+    view = View((1, 2), serving=False)
+    bench.perform(SendPeer(2, Snapshot(0, 0, 0, ((2, header),), (), (), False, (), 0, 0, view)))
+    part = decode_peer(bench.dealer.sent[-1])
+    assert isinstance(part, Snapshot)
+    assert part.rows[0][1].lean
+    assert bench.reads == [1]
+
+
+def test_bodies_are_read_back_and_those_that_are_gone_left_out(bench: Bench) -> None:
+    there, gone, held = (SpoolItem(1, n, what, 9) for n, what in ((3, None), (7, None), (8, b"here")))
+    bench.perform(SendPeer(2, Body(1, 5, (there, gone, held), (9,))))
+    frame = decode_peer(bench.dealer.sent[-1])
+    assert isinstance(frame, Body)
+    assert [(one.n, one.item) for one in frame.bodies] == [(3, item(3)), (8, b"here")]
+    assert (frame.since, frame.lacking) == (5, (9,))

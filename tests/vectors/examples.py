@@ -86,6 +86,7 @@ UP_EXAMPLES: dict[str, hf.UpFrame] = {
     "leave": hf.Leave(9),
     "seen": hf.Seen(9, ((0, 12), (3, 70_000)), 40, 41, (38, 40)),
     "seen-nothing": hf.Seen(1, (), 0, 0, ()),
+    "heard": hf.Heard(9),
 }
 DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
     "welcome": hf.Welcome((1, 0), 9, 40, False, -3, 262_144, 512),
@@ -138,6 +139,13 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
     "claims-full": sf.Claims(True, ((0, 9),), ((0, 9),), ((0, 8),), 0, 0, (1, 4), GroupView((1, 4, 9), serving=False)),
     "claims-closing": sf.Claims(False, (), (), (), 0, 0, (), CLOSING),
     "nack": sf.Nack(3, 69_990, 69_999),
+    "rows-lean": sf.DataBatch(
+        3, (replace(_row(70_005, Kind.MAIL, b"", addressee=5 << 32 | 1), item=None, size=200_000, lean=True),)
+    ),
+    "pull": sf.Pull(3, WALL, (69_990, 70_005)),
+    "bodies": sf.Body(3, WALL, (SpoolItem(3, 70_005, SPOOLED, len(SPOOLED)),), (69_990,)),
+    "keep": sf.Keep(3, (69_990, 70_005)),
+    "kept": sf.Kept(3, (70_005,)),
     "handoff-req": sf.HandoffReq(MH, 9, 8, -17, 42, (0, 2)),
     "state": sf.State(
         MH, 9, (4, 0, 70_000), (5, 1, 70_001), 41, (3, 70_000), False, 1_795_000_000_000_000, 2, {"b": b"", "aa": b"\1"}

@@ -44,6 +44,8 @@ class Seen:
     newest: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
     """Topic -> (largest stamp, label) of retained messages and values."""
     retained: dict[str, list[Sent]] = field(default_factory=dict)
+    ended_upto: int = 0
+    """SUBs up to this one of its own messages mean nothing."""
     loose: set[str] = field(default_factory=set)
     """Since a kill: the replay may begin before an end of a subscription that was acknowledged late."""
 
@@ -70,7 +72,8 @@ class TopicRules:
         """Whether a message on a topic, or a change of a subscription, certainly has to come to this identity."""
         if message.kind not in SENT_KINDS:
             same = message.sender == life.number
-            return same and (message.kind == "unsub" or self._stays(message))
+            ended = message.index <= self.of(life).ended_upto
+            return same and (message.kind == "unsub" or (self._stays(message) and not ended))
         interval = self.of(life).subs.get(message.topic or "")
         entered = message.given_to_any or (message.known is True and not message.refused)
         if interval is None or not interval.sure or not entered:
@@ -148,7 +151,7 @@ class TopicRules:
             return
         for known in seen.retained.get(topic, ()):
             older = known.past.get(message.sender, 0) >= message.index and known is not message
-            if older and known.label in life.given:
+            if older and known.label in life.given and not self._judge.is_gone(known):
                 newer = f"{known.label} follows it, and {life.host} had been given that"
                 self._broken("value of the past", f"{message.label} came as last value of {topic}", newer)
         interval.value = message.label
@@ -162,6 +165,7 @@ class TopicRules:
                 self._broken("ended without cause", f"{life.host} was told that all its subscriptions have ended")
             seen.subs.clear()
             seen.changes.clear()
+            seen.ended_upto = life.past.get(life.number, 0)
             return
         if self.rights is not None and (life.host, topic) not in self.rights.ever_denied:
             self._broken("ended without cause", f"{life.host} was told that its subscription to {topic} has ended")

@@ -253,7 +253,7 @@ def test_a_peer_of_another_major_version_is_told_so(make_group: MakeGroup) -> No
     assert dealer.poll(10_000)
     refusal = decode_peer(dealer.recv())
     assert isinstance(refusal, Refusal) and refusal.code == "version"
-    assert "2.0" in refusal.text and "1.0" in refusal.text
+    assert "2.0" in refusal.text and "1.1" in refusal.text
     assert not running.status()["links"][0]["linked"]
     assert "version" in running.status()["links"][0]["refusal"]
     monitor.close()

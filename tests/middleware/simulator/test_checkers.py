@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from roamcast.middleware.simulator.chains import chain
 from roamcast.middleware.simulator.checkers import Judge, Violation
 
 HOSTS = ["h1", "h2", "h3"]
@@ -141,7 +142,7 @@ def test_a_broken_promise_is_seen_at_once_and_told_in_words(rule: str, lines: li
 def test_the_witness_is_the_shortest_chain() -> None:
     detour = ["h1 sends m1", "h2 is given m1", "h2 sends m2", "h3 is given m1", "h3 is given m2", "h3 sends m3"]
     made = judge(*detour)
-    assert made.chain(made.by_label["m1"], made.by_label["m3"]) == ["h3 was given m1 before it sent m3"]
+    assert chain(made, made.by_label["m1"], made.by_label["m3"]) == ["h3 was given m1 before it sent m3"]
 
 
 def test_what_a_process_did_not_acknowledge_comes_again_after_its_death() -> None:

@@ -161,6 +161,7 @@ class Workload:
             item=item,
             size=len(item),
             position=None,
+            lean=False,
         )
         return PutRow(row, self.next_position() if rng.random() < 0.7 else None)
 
