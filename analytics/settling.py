@@ -14,9 +14,9 @@ from roamcast.analytics.carried import Carried, Log, Row
 from roamcast.analytics.checks.stamps import UNKNOWN
 from roamcast.analytics.engine import Report
 from roamcast.analytics.evidence import Segment
-from roamcast.analytics.history import NEVER, REFUSED
+from roamcast.analytics.history import NEVER
 from roamcast.analytics.judgement import Case
-from roamcast.analytics.tables import Ints
+from roamcast.analytics.tables import Ints, is_sent
 
 MARGIN = 600_000_000
 """us before midnight that are never settled: clocks of stations differ, and a row is ordered after it was made."""
@@ -172,7 +172,7 @@ def _numbers(case: Case, carried: Carried, floor: dict[int, int]) -> dict[tuple[
     history = case.history
     made = dict(carried.numbers)
     limit = np.array([floor.get(slot, 0) for slot in history.slots.tolist()], np.int64)
-    closed = np.flatnonzero((history.client >= 0) & (history.kind <= REFUSED))
+    closed = np.flatnonzero((history.client >= 0) & is_sent(history.kind))
     closed = closed[history.n[closed] < limit[history.column[closed]]] if len(closed) else closed
     clients = case.made["clients"]
     hosts, incarnations = clients.column("host").to_pylist(), clients.column("incarnation").to_pylist()

@@ -27,6 +27,8 @@ from roamcast.middleware.vectors import covers
 
 Entry = Row | SpoolItem
 Entries = list[tuple[int, Entry]]
+Alike = tuple[int, list[int], list[Channel]]
+"""Hosts that are given the same in a tick: the last position sent, positions beside those of broadcasts, channels."""
 
 
 class Downlink:
@@ -45,7 +47,9 @@ class Downlink:
         self._apart: dict[Channel, Record] = {}
         """Served up to the end of the log, but its base holds more than that."""
         self._owners: dict[Channel, list[int] | None] = {}
-        """In this tick: who is owed what beside broadcasts (positions); None: has to be looked at."""
+        """In this tick: who is owed what of mail (positions); None: has to be looked at."""
+        self._spoken: dict[int, list[int]] = {}
+        """In this tick: what was said on topics (positions). Who is owed it is looked up once, at its end."""
         self._blocked: dict[Channel, Record] = {}
         """Window or queue full: served again on the host's next sign of life."""
         self._stalled: dict[Channel, Record] = {}
@@ -137,8 +141,7 @@ class Downlink:
                 for record in self._by_host.get(row.host, ()):
                     self._note(record.channel, None)
             case Kind.TOPIC | Kind.RETAINED | Kind.CLEAR | Kind.ONLINE | Kind.OFFLINE:
-                for channel in self._subscriptions.subscribers(row.addressee):
-                    self._note(channel, position)
+                self._spoken.setdefault(row.addressee, []).append(position)
 
     def _note(self, channel: Channel | None, position: int | None) -> None:
         """None: more has to be looked at than a position."""
@@ -154,8 +157,8 @@ class Downlink:
         """Append the tick's frames to the effects."""
         table = self.ledger.table
         end = table.last_position
-        for channel in self._subscriptions.stripped & self._owners.keys():
-            self._owners[channel] = None
+        if self._owners or self._spoken:
+            self._owners.update(dict.fromkeys(self._subscriptions.stripped))
         self._subscriptions.stripped.clear()
         if end != self._served_to:
             broadcasts: Entries = list(table.broadcasts(max(self.position, self._served_to), end))
@@ -165,19 +168,23 @@ class Downlink:
             for channel in list(self._stalled):
                 self.serve(channel)
         self._owners.clear()
+        self._spoken.clear()
         due, self._due = self._due, {}
         for channel, record in due.items():
             self._serve(channel, record, end)
 
-    def _alike(self, broadcast: bool) -> dict[tuple[int, tuple[int, ...]], list[Channel]]:
+    def _alike(self, broadcast: bool) -> list[Alike]:
         """Hosts that have had all that is older, by what one frame for them all begins with and is made of: the last
         position sent, and positions that are theirs. Those for whom that is not enough are served by themselves.
         """
-        alike: dict[tuple[int, tuple[int, ...]], list[Channel]] = {}
+        owners = self._owners
+        topics, sets = self._topics_of_channels()
+        alike: dict[tuple[int, tuple[int, ...], int], list[Channel]] = {}
         if broadcast:
-            others = [c for c in self._front if c not in self._owners] if self._owners else list(self._front)
-            alike = {(self.position, ()): others} if others else {}
-        for channel, positions in self._owners.items():
+            concerned = owners.keys() | topics.keys()
+            others = [c for c in self._front if c not in concerned] if concerned else list(self._front)
+            alike = {(self.position, (), 0): others} if others else {}
+        for channel in chain(owners, (c for c in topics if c not in owners)):
             if channel in self._front:
                 prev = self.position
             elif channel in self._beside:
@@ -186,24 +193,49 @@ class Downlink:
                 if channel in self._apart or channel in self._awaiting:
                     self.serve(channel)
                 continue
+            positions = owners.get(channel, ())
             if positions is None:
                 self.serve(channel)
             else:
-                alike.setdefault((prev, tuple(positions)), []).append(channel)
+                alike.setdefault((prev, tuple(positions), topics.get(channel, 0)), []).append(channel)
         if broadcast:
             for channel in list(self._apart):
                 self.serve(channel)
             for channel, record in self._beside.items():
-                if channel not in self._owners:
-                    alike.setdefault((record.sent, ()), []).append(channel)
+                if channel not in concerned:
+                    alike.setdefault((record.sent, (), 0), []).append(channel)
         if "mail_shared" in self.ledger.mutants and broadcast:
-            alike = {(prev, ()): channels for (prev, _), channels in alike.items()}
-        return alike
+            alike = {(prev, (), 0): channels for (prev, _, _), channels in alike.items()}
+        on = self._spoken
+        return [
+            (prev, [*mail, *chain.from_iterable(on[topic] for topic in sets[number])], channels)
+            for (prev, mail, number), channels in alike.items()
+        ]
 
-    def _fan_out(self, broadcasts: Entries, alike: dict[tuple[int, tuple[int, ...]], list[Channel]], end: int) -> None:
+    def _topics_of_channels(self) -> tuple[dict[Channel, int], list[tuple[int, ...]]]:
+        """Who is subscribed to which set of the topics that were spoken on in this tick, and these sets, by number.
+
+        Work per tick and subscriber, not per message. Subscribed at its end: for whom that has changed meanwhile is
+        looked at by itself (`placed`, `stripped`).
+        """
+        found: dict[Channel, int] = {}
+        sets: list[tuple[int, ...]] = [()]
+        for topic in self._spoken:
+            more: dict[int, int] = {}
+            """Number of a set -> that of the same with this topic."""
+            for channel in self._subscriptions.subscribers(topic):
+                before = found.get(channel, 0)
+                number = more.get(before)
+                if number is None:
+                    number = more[before] = len(sets)
+                    sets.append((*sets[before], topic))
+                found[channel] = number
+        return found, sets
+
+    def _fan_out(self, broadcasts: Entries, alike: list[Alike], end: int) -> None:
         """One frame (or a few, cut) for all that are alike; after a broadcast they all stand at the front, at `end`."""
         table, front, beside = self.ledger.table, self._front, self._beside
-        for (prev, positions), channels in alike.items():
+        for prev, positions, channels in alike:
             entries = broadcasts
             if positions:
                 own = [(position, row) for position in positions if (row := table.row_at(position)) is not None]

@@ -83,19 +83,25 @@ class Presence:
         self._ended[slot] = self.ledger.now + (1 + rank) * RETRY
 
     def _say_of_ended(self, slot: int) -> bool:
-        """False: records of some host are here that say nothing of it; they may go."""
+        """False: of some host it is not certain yet, since its custody here is on the move."""
         ledger, settled = self.ledger, True
         for topic in ledger.last.topics():
             value, host = ledger.last.get(topic), topic & ~PRESENCE
             if value is None or topic < PRESENCE or value.slot not in (slot, ledger.own) or value.order[2]:
                 continue
-            known = ledger.hosts.get(host)
-            records = ledger.of_host(host)
-            if records:
-                settled = settled and any(record.shown for record in records)
+            known, records = ledger.hosts.get(host), ledger.of_host(host)
+            if any(record.shown and record.shown[1] for record in records):
+                continue  # it tells by itself
+            if any(not self._is_away(record, value.order[:2]) for record in records):
+                settled = False
             elif host in ledger.names and known is not None:
                 self._write(host, known.incarnation, (value.order[0], 0), value.order[1], False)
         return settled
+
+    def _is_away(self, record: Record, attempt: tuple[int, ...]) -> bool:
+        """Whether custody is here, of no older attempt than this one, and nobody is attached by it."""
+        here = record.live and record.confirmed and record.channel is None
+        return here and attempt <= (record.order, record.ep)
 
     def look(self, record: Record) -> None:
         """Say what is true of the host if it is not what was said; what cannot be said now is looked at again."""

@@ -7,7 +7,7 @@ Source: one-order.md 3.2, 4.1 and the cheap form 3.8.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from heapq import merge
 from itertools import takewhile
 from operator import itemgetter
@@ -15,9 +15,11 @@ from operator import itemgetter
 from roamcast.middleware.custody.extras import Subs
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.rows import Kind, MessageId, Row, SpoolItem, Vector
+from roamcast.middleware.rows import PRESENCE_KINDS, TOPIC_KINDS, Kind, MessageId, Row, SpoolItem, Vector
 from roamcast.middleware.vectors import entry, raised
 
+SPOKEN_KINDS = TOPIC_KINDS | PRESENCE_KINDS
+"""For the subscribers of topic `addressee`."""
 Owed = tuple[int, Row | SpoolItem]
 """(position, what is owed); with topic and SUB where it is for the sake of one."""
 
@@ -65,26 +67,53 @@ def owed(ledger: Ledger, record: Record, after: int) -> Iterator[Owed]:
     after = max(after, table.first_position_beyond(record.base) - 1)
     sources: list[Iterable[Owed]] = [plain]
     own: list[Owed] = []
-    since: dict[int, tuple[MessageId, int]] = {topic: (sub, 0) for topic, sub in record.subs.items()}
+    now: dict[int, tuple[MessageId, int] | None] = {}
+    """Topics whose subscription has changed: that in force and since when; None: there is none."""
 
     def close(topic: int, upto: int) -> None:
-        sub, begin = since.pop(topic, ((0, 0), upto))
-        if begin < upto and table.is_spoken_on(topic):
+        begun = now[topic] if topic in now else _since_base(record, topic)
+        if begun is not None and begun[1] < upto and table.is_spoken_on(topic):
+            sub, begin = begun
             sources.append(_on_topic(ledger, record.base, topic, sub, max(after, begin), upto))
 
     local = "sub_local" in ledger.mutants
     for position, row in changes(ledger, record):
         close(row.addressee, position)
+        now[row.addressee] = None
         if row.kind is Kind.SUB and row.id in record.dead:
             continue  # its end was told, or will be, by other means
         if row.kind is Kind.SUB:
-            since[row.addressee] = (row.id, 0 if local else position)
+            now[row.addressee] = (row.id, 0 if local else position)
         if position > after:
             sub = row.id if row.kind is Kind.SUB else (0, 0)
             own.append((position, SpoolItem(row.slot, row.n, row.item, row.size, row.addressee, sub)))
-    for topic in list(since):
-        close(topic, table.last_position)
+    unchanged = record.subs if not now else record.subs.keys() - now.keys()
+    end = table.last_position
+    if end - after <= 2 * len(unchanged):
+        sources.append(_on_any(ledger, record, unchanged, after))
+    else:
+        for topic in unchanged:
+            close(topic, end)
+    for topic in now:
+        close(topic, end)
     return merge(*sources, own, key=itemgetter(0)) if len(sources) > 1 or own else plain
+
+
+def _since_base(record: Record, topic: int) -> tuple[MessageId, int] | None:
+    sub = record.subs.get(topic)
+    return None if sub is None else (sub, 0)
+
+
+def _on_any(ledger: Ledger, record: Record, topics: Container[int], after: int) -> Iterator[Owed]:
+    """What is on these topics behind `after`, where the log is shorter than the list of topics."""
+    table = ledger.table
+    for position in range(after + 1, table.last_position + 1):
+        row = table.row_at(position)
+        if row is None or row.addressee not in topics or row.kind not in SPOKEN_KINDS:
+            continue
+        if row.n > entry(record.base, row.slot):
+            topic = row.addressee
+            yield position, SpoolItem(row.slot, row.n, row.item, row.size, topic, record.subs[topic])
 
 
 def _on_topic(ledger: Ledger, base: Vector, topic: int, sub: MessageId, after: int, upto: int) -> Iterator[Owed]:

@@ -10,11 +10,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import zmq
 from bench.child import Json, serve
-from bench.light_host import PING_S, STAMP, BareHost, Counts, LightHost, Parsed, StationHost
+from bench.light_host import HEAD_BYTES, PING_S, STAMP, BareHost, Counts, LightHost, Parsed, StationHost
 
 from roamcast.transport.sockets import new_context
 from roamcast.transport.station_sockets import raise_limits
@@ -120,6 +121,8 @@ class Fleet:
         publishers: Sequence[int] = (0,),
         sample: int = 0,
         count: int = COUNT_MAX,
+        audiences: Sequence[tuple[str, int]] = (),
+        mail: bool = False,
     ) -> Json:
         """Publish for a while, then wait until every host has everything.
 
@@ -129,6 +132,8 @@ class Fleet:
             publishers: which hosts publish, in turn.
             sample: every so manieth host notes latencies (0: none).
             count: messages at most.
+            audiences: (topic, how many hosts are subscribed to it), to be sent on in turn; none: broadcasts.
+            mail: each message to one host instead, in turn.
         """
         self.counts = counts = Counts()
         for i, host in enumerate(self.hosts):
@@ -137,19 +142,22 @@ class Fleet:
         turn = itertools.cycle([self.hosts[i] for i in publishers])
         padding = b"." * (body_bytes - STAMP.size)
         everyone = len(self.hosts)
-        room = round(on_the_way * everyone)
+        to = itertools.cycle(self._audiences(audiences, mail))
+        room = round(on_the_way * (fmean(size for _, size in audiences) if audiences else 1 if mail else everyone))
         began = time.monotonic()
-        end, next_at, published = began + seconds, began, 0
+        end, next_at, published, expected = began + seconds, began, 0, 0
         while (now := time.monotonic()) < end and published < count:
-            while published < count and published * everyone - counts.deliveries < room and next_at <= now:
+            while published < count and expected - counts.deliveries < room and next_at <= now:
                 host = next(turn)
-                host.publish(STAMP.pack(time.monotonic_ns()) + padding)
+                address, size = next(to)
+                host.publish(STAMP.pack(time.monotonic_ns()) + padding, **address)
+                expected += size
                 self._drain(host)
                 published += 1
                 next_at = max(next_at + 1 / rate, now - 0.5 / rate) if rate else now
             self._turn(min(end, next_at) if next_at > now else min(end, now + 0.05))
         took = time.monotonic() - began
-        self._settle(published * everyone)
+        self._settle(expected)
         return {
             "seconds": took,
             "messages": published,
@@ -160,6 +168,22 @@ class Fleet:
             "acks": counts.acks,
             "latencies_us": counts.latencies_us,
         }
+
+    def _audiences(self, topics: Sequence[tuple[str, int]], mail: bool) -> list[tuple[dict[str, str], int]]:
+        """What `publish` is to be told of each message, in turn, and how many hosts are given it."""
+        for host in self.hosts:
+            if isinstance(host, StationHost):
+                host.head_bytes = None if topics or mail else HEAD_BYTES
+        if mail:
+            return [({"to": host.name}, 1) for host in self.hosts if isinstance(host, StationHost)]
+        return [({"topic": topic}, size) for topic, size in topics] or [({}, len(self.hosts))]
+
+    def idle(self, seconds: float) -> Json:
+        """Nobody sends; all do what they do anyway."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self._turn(end)
+        return {}
 
     def _settle(self, expected: int) -> None:
         counts = self.counts
@@ -181,7 +205,7 @@ def main(arguments: list[str]) -> None:
     """Serve until stdin ends."""
     given = json.loads(Path(arguments[0]).read_text())
     fleet = Fleet(given["kind"], given["hosts"])
-    serve({"hello": dict, "attach": fleet.attach, "round": fleet.round})
+    serve({"hello": dict, "attach": fleet.attach, "round": fleet.round, "idle": fleet.idle})
     fleet.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,11 @@ from typing import Any
 from bench.child import Child, Json
 from demo.cluster import GROUP, READY_S_MAX, Cluster, CommandFailed, Station
 
+from roamcast.middleware.custody.extras import Subs
 from roamcast.middleware.effects import Persist
 from roamcast.middleware.lan_update.effects import LanPersist
+from roamcast.middleware.lan_update.node import LanNode
+from roamcast.middleware.writes import PutRecord
 from roamcast.mss_station.asking import look
 from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.control import ask
@@ -24,8 +27,10 @@ from roamcast.mss_station.lock import DirectoryLock
 from roamcast.mss_station.opening import make_core, open_store
 from roamcast.mss_station.schema import HostCard, host_key, host_value
 from roamcast.mss_station.signing import Signer
+from roamcast.mss_station.topic_schema import TopicCard, topic_key, topic_value
 from roamcast.transport.credential import Credential, StationAddress
 from roamcast.transport.curve import CurveKeys, generate
+from roamcast.transport.limits import UINT32_MAX
 from roamcast.transport.station_files import read_signing_key, read_station, write_credential
 
 
@@ -43,11 +48,15 @@ def seats(hosts: int, stations: int, prefix: str = "h") -> list[Seat]:
 
 
 class StationGroup:
-    """Stations as processes under measure. Hosts are enrolled at the first one before they start."""
+    """Stations as processes under measure. Hosts are enrolled at the first one before they start.
+
+    So are topics, and who is subscribed: subscriptions are written into the records of the hosts, as if each had been
+    made long ago. A million of them would else cost the benchmark an hour.
+    """
 
     def __init__(self, home: Path, stations: int, light: Sequence[Seat], agents: Sequence[str] = (), *,
-                 durability: str = "power") -> None:  # fmt: skip
-        """Make the directories, start the stations."""
+                 durability: str = "power", subscribed: Mapping[str, Sequence[str]] | None = None) -> None:  # fmt: skip
+        """Make the directories, start the stations. subscribed: by topic, the hosts that are subscribed to it."""
         home.mkdir()
         self.home = home
         self._cluster = Cluster(home, stations)
@@ -56,14 +65,14 @@ class StationGroup:
         for station in self._cluster.stations:
             with (station.directory / "station.toml").open("a") as file:
                 file.write(f'durability = "{durability}"\n')
-        self._enrol()
+        self._enrol(subscribed or {})
         self.credentials = [self._write_credential(name) for name in agents]
         alone = ["--alone"] if stations == 1 else []
         self.stations = [
             Child(station.id, home, "station", station.directory, *alone) for station in self._cluster.stations
         ]
 
-    def _enrol(self) -> None:
+    def _enrol(self, subscribed: Mapping[str, Sequence[str]]) -> None:
         """What `hosts enrol` does at a stopped station, for all hosts in one write; the others know them at once."""
         first, *others = self._cluster.stations
         cards = [
@@ -81,6 +90,10 @@ class StationGroup:
             for card in cards:
                 node.put(host_key(card.name), host_value(card))
                 core.enrol(card.number, card.name)
+            for host, subs in self._add_topics(node, subscribed, first.slot).items():
+                (record,) = core.ledger.of_host(core.ledger.numbers[host])
+                record.set_subs(subs)
+                core.ledger.persist(PutRecord(record.image()))
             told = [write for effect in node.flush() if isinstance(effect, LanPersist) for write in effect.writes]
             rows = [write for effect in core.flush() if isinstance(effect, Persist) for write in effect.writes]
             opened.store.commit([*rows, *told])
@@ -88,6 +101,17 @@ class StationGroup:
             config = read_station(station.directory)
             with DirectoryLock(station.directory), open_store(station.directory, config) as opened:
                 opened.store.commit(told)
+
+    @staticmethod
+    def _add_topics(node: LanNode, subscribed: Mapping[str, Sequence[str]], slot: int) -> dict[str, Subs]:
+        """Put topics into the configuration; returns by host what it is subscribed to."""
+        drawn = random.Random("topics").sample(range(1, UINT32_MAX), len(subscribed))
+        subs: dict[str, Subs] = {}
+        for number, (topic, hosts) in zip(drawn, subscribed.items(), strict=True):
+            node.put(topic_key(topic), topic_value(TopicCard(topic, number)))
+            for host in hosts:
+                subs.setdefault(host, {})[number] = (slot, 1)
+        return subs
 
     def _write_credential(self, name: str) -> str:
         addresses = tuple(

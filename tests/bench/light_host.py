@@ -1,8 +1,8 @@
 """Hosts for the load: a DEALER each and the least that a host must do, so that the station is measured and not agents.
 
 `StationHost` speaks the host link (HELLO, DATA, ACK as an agent says it: every 128 messages or after 1 s, PING every
-5 s); it checks that no frame is lost, and reads a frame's head only: the frames of a tick are the same bytes for all
-hosts. `BareHost` speaks to the bare relay. A body begins with the time when it was sent, ns, monotonic.
+5 s); it checks that no frame is lost. Of a frame that has come to another host too it reads the head only, as long as all
+hosts are sent broadcasts: these are the same bytes for all. `BareHost` speaks to the bare relay. A body begins with the time when it was sent, ns, monotonic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,20 @@ from typing import Any
 import zmq
 from bench.bare import HELLO
 
-from roamcast.middleware.host_frames import PROTOCOL_VERSION, Ack, Data, Hello, Msg, Ping, Pong, Uack, Welcome
+from roamcast.middleware.host_frames import (
+    PROTOCOL_VERSION,
+    Ack,
+    Data,
+    Hello,
+    Msg,
+    Ping,
+    Pong,
+    TopicData,
+    Uack,
+    UpFrame,
+    Welcome,
+)
+from roamcast.middleware.rows import Kind
 from roamcast.transport.codec import decode_down, encode_up
 from roamcast.transport.curve import CurveKeys
 from roamcast.transport.sockets import set_client
@@ -39,7 +52,7 @@ class Parsed:
     last: int
     sent_ns: list[int]
     header_bytes: int
-    """Bytes of the frame over bodies and sender names."""
+    """Bytes of the frame over bodies and names, of senders and topics."""
 
 
 @dataclass(slots=True)
@@ -91,8 +104,8 @@ class LightHost(ABC):
         """A frame has come."""
 
     @abstractmethod
-    def publish(self, body: bytes) -> None:
-        """Send to everybody."""
+    def publish(self, body: bytes, topic: str | None = None, to: str | None = None) -> None:
+        """Send to everybody, on a topic, or to one host."""
 
     def note(self, sent_ns: list[int]) -> None:
         """Keep how long these messages took."""
@@ -120,8 +133,8 @@ class BareHost(LightHost):
         if self.latencies is not None:
             self.note([STAMP.unpack_from(data)[0]])
 
-    def publish(self, body: bytes) -> None:
-        """One message."""
+    def publish(self, body: bytes, topic: str | None = None, to: str | None = None) -> None:
+        """One message; the relay knows nobody but all."""
         self.socket.send(body)
 
 
@@ -145,6 +158,8 @@ class StationHost(LightHost):
         self._c = self._acked = 0
         self._number = 0
         self._ack_every = 128
+        self.head_bytes: int | None = HEAD_BYTES
+        """By so many first bytes a frame is known; None: by all."""
 
     def hello(self) -> bytes:
         """The first attempt of a first incarnation."""
@@ -153,7 +168,7 @@ class StationHost(LightHost):
 
     def take(self, data: bytes) -> None:
         """Take a MSG by its head; everything else is decoded."""
-        head = data[:HEAD_BYTES]
+        head = data[: self.head_bytes]
         parsed = self._frames.get(head) or self._parse(head, data)
         if parsed is None:
             return
@@ -177,7 +192,7 @@ class StationHost(LightHost):
         frame = decode_down(data)
         if isinstance(frame, Msg):
             items = [item for _, item in frame.entries]
-            content = sum(len(item.body) + len(item.sender.encode()) for item in items)
+            content = sum(len(item.body) + len(item.sender.encode()) + len(item.topic.encode()) for item in items)
             sent = [STAMP.unpack_from(item.body)[0] for item in items]
             parsed = Parsed(frame.prev, frame.last, sent, len(data) - content)
             self._frames[head] = parsed
@@ -207,7 +222,10 @@ class StationHost(LightHost):
         self.counts.acks += 1
         self.socket.send(encode_up(Ping(1, self._c)))
 
-    def publish(self, body: bytes) -> None:
+    def publish(self, body: bytes, topic: str | None = None, to: str | None = None) -> None:
         """One DATA."""
         self._number += 1
-        self.socket.send(encode_up(Data(1, self._number, self._c, None, body)))
+        frame: UpFrame = Data(1, self._number, self._c, to, body)
+        if topic is not None:
+            frame = TopicData(1, self._number, self._c, Kind.TOPIC, topic, body)
+        self.socket.send(encode_up(frame))
