@@ -68,6 +68,14 @@ class Topics:
         """Whether there was such a topic, and is no more."""
         return number in self._names and number not in self._by_number
 
+    def changed(self, before: Topics) -> set[int] | None:
+        """Numbers of the topics, and of former ones, that are not as they were; None: presence is not either."""
+        if self.presence != before.presence:
+            return None
+        was, now = before._by_number, self._by_number
+        different = {number for number, topic in now.items() if (old := was.get(number)) is not topic and old != topic}
+        return different | (was.keys() - now.keys())
+
     def may_send(self, number: int, host: int) -> bool:
         """Whether the host may send on the topic. Nobody says what the presence of a host is but stations."""
         topic = self._by_number.get(number)
