@@ -66,9 +66,11 @@ class Layout:
 
 CODES_OF_EVENTS: Final = (
     log.ACK, log.GAP, log.HOST, log.LOST, log.SENT, log.GIVEN, log.ORDER, log.CLOSED, log.MEMBER, log.HANDOFF,
-    log.SESSION, log.ENDED, log.POSTED, log.ARRIVED,
+    log.SESSION, log.ENDED, log.SUBSCRIBED, log.POSTED, log.ARRIVED,
 )  # fmt: skip
 """An event's place is its code in the tails of stores: new ones come behind."""
+
+ensure(sorted(CODES_OF_EVENTS) == sorted(log.EVENTS), "CODES_OF_EVENTS has every event of delivery_log.EVENTS")
 
 _BY_CODE: Final = [Layout(event, code) for code, event in enumerate(CODES_OF_EVENTS)]
 LAYOUTS: Final = {layout.event: layout for layout in sorted(_BY_CODE, key=lambda layout: key_order(layout.event))}
