@@ -54,9 +54,7 @@ def client_events(stations: Sequence[Segment], client_of: Clients, messages: pa.
     }
 
 
-def columns_of_event(
-    stations: Sequence[Segment], event: str, client_of: Clients, *names: str
-) -> dict[str, Ints]:
+def columns_of_event(stations: Sequence[Segment], event: str, client_of: Clients, *names: str) -> dict[str, Ints]:
     """Columns of an event about hosts, with `client`, `station`, `seg`, `off` and `wall`."""
     segment = origin_of(stations, event)
     made = {name: joined(stations, event, name) for name in (*names, "wall")}

@@ -12,7 +12,7 @@ import numpy as np
 
 from roamcast.analytics import tables
 from roamcast.analytics.columns import message_key, starts_of
-from roamcast.analytics.evidence import Segment, joined
+from roamcast.analytics.evidence import Segment
 from roamcast.analytics.ingest_orders import OrderRows
 from roamcast.analytics.ingest_sessions import Clients, columns_of_event
 from roamcast.analytics.tables import Ints, Tables
@@ -22,7 +22,9 @@ from roamcast.middleware.delivery_log import ENDED, SUBSCRIBED
 def subscription_tables(stations: Sequence[Segment], order: OrderRows, client_of: Clients) -> Tables:
     """Make `changes` and `ended`."""
     made = order.changes(client_of)
-    made = {name: np.concatenate((made[name], values)) for name, values in _of_before(stations, client_of, made).items()}
+    made = {
+        name: np.concatenate((made[name], values)) for name, values in _of_before(stations, client_of, made).items()
+    }
     by = np.lexsort([made[name] for name in ("position", "station", "n", "slot", "number", "topic", "client")])
     by = by[starts_of(*(made[name][by] for name in ("client", "topic", "number", "slot", "n", "station")))]
     ended = columns_of_event(stations, ENDED, client_of, "topic", "slot", "n", "e", "c", "last")

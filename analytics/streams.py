@@ -132,7 +132,11 @@ class Sessions:
         if len(spooled["session"]) or others:  # a session's spool has positions below 0
             parts = [spooled, made, *others]
             made = {name: np.concatenate([part[name] for part in parts]) for name in made}
-            by = np.lexsort((made["position"], made["session"])) if others else np.argsort(made["session"], kind="stable")
+            by = (
+                np.lexsort((made["position"], made["session"]))
+                if others
+                else np.argsort(made["session"], kind="stable")
+            )
             made = {name: values[by] for name, values in made.items()}
         session = made.pop("session") - a
         count = np.bincount(session, minlength=b - a)
@@ -215,9 +219,7 @@ def add_walls(deliveries: Deliveries, acks: pa.Table) -> None:
 class Places:
     """At which place a client was first given a message: by its journal where there is one, else by its sessions."""
 
-    def __init__(
-        self, history: History, sessions: Sessions, journals: Journals, subscriptions: Subscriptions
-    ) -> None:
+    def __init__(self, history: History, sessions: Sessions, journals: Journals, subscriptions: Subscriptions) -> None:
         self._history = history
         self._sessions = sessions
         self._subscriptions = subscriptions
