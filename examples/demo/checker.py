@@ -229,15 +229,12 @@ class _Trial:
 
     def walk_topics(self, history: History) -> None:
         """What subscribers are owed and hold at the end, and what was said of who is there."""
-        attached: dict[str, list[int]] = {}
-        for entry in history.others:
-            if entry["event"] == "attached":
-                attached.setdefault(str(entry["host"]), []).append(int(str(entry["t"])))
-        values = LastValues(self.case, {host: sorted(times) for host, times in attached.items()})
+        values = LastValues(self.case, history.attached)
         for host in self.hosts:
             events = self.events.get(host, [])
             revoked = {topic: times for (name, topic), times in history.revoked.items() if name == host}
-            subscribed = Subscriptions(self.case, host, self.counted[host], revoked)
+            attached = history.attached.get(host, ())
+            subscribed = Subscriptions(self.case, host, self.counted[host], revoked, attached)
             subscribed.walk(events)
             for message in subscribed.owed():
                 if self.owed(message, host):

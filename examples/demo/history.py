@@ -13,8 +13,8 @@ torn last line. Per host (`host`, with `uid` naming a message and `t` in microse
 
     On topics: `topic`, `retain` of call and sent, `topic`, `stamp` of given, and
     asking  about to subscribe: topic, state "in" or "out"       value    given uid as the topic's last value: stamp
-    change  a Subscription: topic, state                         changed  it is acknowledged
-    presence  of (a host), attempt, online
+    change  a Subscription: topic, state                         changed  it is acknowledged, in session epoch (0: none)
+    presence  of (a host), attempt, online                       attached  session epoch is open (by another thread)
 
 A host without `end` before its next `start` was killed. `call` and `acking` make the moment before a kill decidable;
 where they are missing, `sent` and `acked` stand for them. An operator writes `revoke` before it takes the right to
@@ -49,6 +49,7 @@ class Event:
     of: str = ""
     attempt: int = 0
     online: bool = False
+    epoch: int = 0
 
 
 @dataclass(slots=True)
@@ -58,14 +59,18 @@ class History:
     events: dict[str, list[Event]] = field(default_factory=dict)
     revoked: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     """Host and topic: when an operator began to take the right to receive."""
+    attached: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """By host: when its sessions were open, and their epochs."""
     others: list[dict[str, object]] = field(default_factory=list)
 
     def take(self, entry: dict[str, Any]) -> None:
-        """A line that is no host's own."""
+        """A line that is not in the order of a host's own."""
         if entry["event"] == "revoke":
             self.revoked.setdefault((entry["host"], entry["topic"]), []).append(entry["t"])
-        else:
-            self.others.append(entry)
+            return
+        if entry["event"] == "attached":
+            self.attached.setdefault(entry["host"], []).append((entry["t"], entry.get("epoch", 0)))
+        self.others.append(entry)
 
 
 def load(paths: Iterable[Path]) -> History:
@@ -102,7 +107,9 @@ def load(paths: Iterable[Path]) -> History:
 
 def event_of(entry: dict[str, Any]) -> Event:
     """A line as an event. Raises KeyError."""
-    more = {name: entry[name] for name in ("topic", "retain", "state", "of", "attempt", "online") if name in entry}
+    more = {
+        name: entry[name] for name in ("topic", "retain", "state", "of", "attempt", "online", "epoch") if name in entry
+    }
     stamp = tuple(entry.get("stamp", ()))
     main = (entry["event"], entry.get("uid", ""), entry.get("to"), entry["t"], entry.get("outcome", ""))
     return Event(*main, stamp=stamp, **more)

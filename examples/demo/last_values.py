@@ -8,7 +8,7 @@ afterwards what happened before that value.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from demo.history import Event
 from demo.verdict import Case, Message
@@ -17,11 +17,11 @@ Stamp = tuple[int, ...]
 
 
 class LastValues:
-    """Walks the hosts one after the other, then compares them. `attached`: by host, when its sessions began."""
+    """Walks the hosts one after the other, then compares them. `attached`: as in History."""
 
-    def __init__(self, case: Case, attached: dict[str, list[int]]) -> None:
+    def __init__(self, case: Case, attached: Mapping[str, Iterable[tuple[int, int]]]) -> None:
         self._case = case
-        self._attached = attached
+        self._attached = {host: sorted(t for t, _ in sessions) for host, sessions in attached.items()}
         self._stamps: dict[str, Stamp] = {}
         self._held: dict[str, dict[str, tuple[Stamp, str]]] = {}
         """By topic: what each host that is subscribed at the end holds as the newest."""

@@ -3,7 +3,8 @@
 Between two changes in a host's log that say `subscribed` and something else, it is owed every message on the topic that
 
 - certainly follows the subscription: it happened after the call of subscribe(), that is, after something that this
-  host sent behind the call, or after something that it was given behind the change;
+  host sent behind the call, or after something that it was given behind the change; the latter if the change was
+  acknowledged in the session in which it was given: else another station may repeat both in another order;
 - certainly precedes the end: it happened before something that the host was given before the end. If the right was
   taken back: that it was given before the operator began with that; what came later may have been held back.
 
@@ -13,7 +14,7 @@ that was not acknowledged counts: then both are allowed, and less is owed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from demo.history import Event
@@ -30,6 +31,8 @@ class Interval:
     """By sender: index of its first message from which on everything that follows is behind the subscription."""
     fresh: bool = True
     """Its beginning is not acknowledged yet."""
+    firm: bool = False
+    """It was acknowledged in the session in which it was given."""
     revoked: bool = False
     past: list[int] | None = None
     """Clock of what had happened before what was given until the end; None: it has no end."""
@@ -46,14 +49,30 @@ class State:
 
 
 class Subscriptions:
-    """Walks one host's events. `revoked`: by topic, when an operator began to take the right to receive."""
+    """Walks one host's events.
 
-    def __init__(self, case: Case, host: str, counted: Mapping[str, int], revoked: Mapping[str, Sequence[int]]) -> None:
+    Args:
+        case: all messages, with their clocks.
+        host: whose events they are.
+        counted: the messages of which a delivery to it counts.
+        revoked: by topic, when an operator began to take the right to receive.
+        attached: when its sessions were open, and their epochs; if there are none, all was one session.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        host: str,
+        counted: Container[str],
+        revoked: Mapping[str, Sequence[int]],
+        attached: Sequence[tuple[int, int]],
+    ) -> None:
         self._case = case
         self._host = host
         self._number = case.hosts.index(host)
         self._counted = counted
         self._revoked = revoked
+        self._attached = attached
         self._states: dict[str, State] = {}
         self._over: list[Interval] = []
         self._past = [0] * len(case.hosts)
@@ -76,7 +95,7 @@ class Subscriptions:
                 case "change":
                     self._change(event)
                 case "changed":
-                    self._acknowledge(event.topic)
+                    self._acknowledge(event)
                 case "lost":
                     self._begin_anew()
                 case "given" | "value" if event.uid in self._case.messages:
@@ -116,11 +135,14 @@ class Subscriptions:
                 asked = self._asked.get(topic, self._own)
                 state.interval = Interval(topic, event.t, {self._number: asked + 1})
 
-    def _acknowledge(self, topic: str) -> None:
-        for state in [self._states[topic]] if topic else self._states.values():
+    def _acknowledge(self, event: Event) -> None:
+        for state in [self._states[event.topic]] if event.topic else self._states.values():
             state.surely = set(state.may_be)
-            if state.interval is not None:
-                state.interval.fresh = False
+            interval = state.interval
+            if interval is not None and interval.fresh:
+                interval.fresh = False
+                before = [epoch for t, epoch in self._attached if t < interval.since]
+                interval.firm = not self._attached or event.epoch in before
 
     def _end_life(self) -> None:
         """What was not acknowledged comes again, or not."""
@@ -148,7 +170,8 @@ class Subscriptions:
         if counts and message.clock:
             self._past = [max(a, b) for a, b in zip(self._past, message.clock, strict=True)]
             for interval in self._open():
-                interval.first.setdefault(message.sender, message.index)
+                if interval.firm:
+                    interval.first.setdefault(message.sender, message.index)
 
     def _cut(self, interval: Interval, now: int) -> None:
         """What is given from the moment on at which the right was taken back tells nothing of what is owed."""

@@ -154,7 +154,7 @@ class Host(threading.Thread):
     def _on_status(self, status: Json) -> None:
         """Called by the agent's thread."""
         if status["state"] == "open":
-            self._log.write("attached", self.host, station=status["station"])
+            self._log.write("attached", self.host, station=status["station"], epoch=status["epoch"])
         elif status["problem"]:
             self._log.write("problem", self.host, text=status["problem"])
 
@@ -274,9 +274,9 @@ class Host(threading.Thread):
                 self._acknowledge()
         else:
             self._acknowledge()
-            self._note(got)
+            self._note(agent, got)
 
-    def _note(self, got: Message | Subscription | Presence | Discontinuity | StateLost) -> None:
+    def _note(self, agent: Agent, got: Message | Subscription | Presence | Discontinuity | StateLost) -> None:
         """What is no news of others, or none that counts: it is acknowledged at once."""
         if isinstance(got, Message):
             self._log.write("value", self.host, uid=unpack(got), topic=got.topic, stamp=got.stamp)
@@ -290,7 +290,9 @@ class Host(threading.Thread):
             self._log.write("gap" if isinstance(got, Discontinuity) else "lost", self.host)
         got.ack()
         if isinstance(got, Subscription):
-            self._log.write("changed", self.host, topic=got.topic)
+            status = agent.status
+            epoch = status["epoch"] if status["state"] == "open" else 0
+            self._log.write("changed", self.host, topic=got.topic, epoch=epoch)
 
     def _acknowledge(self) -> None:
         if self._given:

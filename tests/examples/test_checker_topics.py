@@ -12,8 +12,8 @@ def run(script: str) -> Verdict:
     """A history from lines in program order; t is the number of the line, in milliseconds.
 
     H start|end|lost|gap, H sent UID [TOPIC [retain]], H receipt UID OUTCOME, H given UID [TOPIC [STAMP]],
-    H value UID TOPIC STAMP, H acked UID, H asking TOPIC in|out, H change TOPIC STATE, H changed TOPIC,
-    H presence OF ATTEMPT on|off, H revoke TOPIC, H attached. A topic of '*' is none: all of them.
+    H value UID TOPIC STAMP, H acked UID, H asking TOPIC in|out, H change TOPIC STATE,
+    H changed TOPIC EPOCH, H presence OF ATTEMPT on|off, H revoke TOPIC, H attached EPOCH. A topic of '*' is none: all.
     """
     history = History()
     for t, line in enumerate(filter(None, map(str.strip, script.splitlines()))):
@@ -21,13 +21,16 @@ def run(script: str) -> Verdict:
         names = {
             "sent": ("uid", "topic", "retain"), "given": ("uid", "topic", "stamp"), "value": ("uid", "topic", "stamp"),
             "receipt": ("uid", "outcome"), "asking": ("topic", "state"), "change": ("topic", "state"),
-            "changed": ("topic",), "presence": ("of", "attempt", "online"), "revoke": ("topic",),
+            "changed": ("topic", "epoch"), "attached": ("epoch",), "presence": ("of", "attempt", "online"),
+            "revoke": ("topic",),
         }.get(kind, ("uid",))  # fmt: skip
         entry = {"event": kind, "host": host, "t": t * 1000, **dict(zip(names, rest, strict=False))}
         if entry.get("topic") == "*":
             entry["topic"] = ""
         if "stamp" in entry:
             entry["stamp"] = [int(entry["stamp"]), 1]
+        if "epoch" in entry:
+            entry["epoch"] = int(entry["epoch"])
         if kind == "presence":
             entry |= {"attempt": int(entry["attempt"]), "online": entry["online"] == "on"}
         if kind in ("revoke", "attached"):
@@ -110,6 +113,14 @@ def test_what_follows_is_owed_up_to_what_was_given_before_the_end() -> None:
     seen, end = "B given z\nB acked z\n", END
     assert run(script + seen + end).lost == 1
     assert run(script + end + seen).good
+
+
+def test_what_was_given_behind_a_change_is_no_proof_if_that_was_not_acknowledged_in_its_session() -> None:
+    """At the next station x stands before the subscription, and so may m."""
+    script = without("B attached 1" + SUBSCRIBED + TALK, "B given m road 10", "B acked m")
+    assert run(script.replace("changed road", "changed road 1")).lost == 1
+    assert run(script.replace("changed road", "changed road 0")).good
+    assert run(script.replace("B changed road", "B attached 2\nB changed road 2")).good
 
 
 def test_own_messages_come_back_to_subscribers() -> None:
