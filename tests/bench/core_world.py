@@ -10,8 +10,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from roamcast.middleware.custody.extras import Subs
 from roamcast.middleware.effects import Broadcast, CloseChannel, Deliver, Effect, Persist, SendHost, SendPeer
@@ -194,11 +195,6 @@ class CoreHost:
         """A frame up, to come in the station's next tick."""
         self._world.stations[self.slot].inputs.append((self.channel, self.number, encode_up(frame)))
 
-    def cut(self) -> None:
-        """The connection ends, and the station notices."""
-        self.open = False
-        self._world.stations[self.slot].tick(lambda core: core.channel_lost(self.channel))
-
 
 class CoreWorld:
     """Stations 1 to `stations`, linked all to all."""
@@ -268,6 +264,14 @@ class CoreWorld:
         if missing := [host.name for host in hosts if not host.open]:
             raise RuntimeError(f"not welcomed: {missing[:5]}")
 
+    def cut(self, hosts: Sequence[CoreHost]) -> None:
+        """Their connections end, and the stations notice."""
+        for slot, station in self.stations.items():
+            lost = [host for host in hosts if host.slot == slot]
+            station.tick(*(partial(StationCore.channel_lost, channel=host.channel) for host in lost))
+            for host in lost:
+                host.open = False
+
     def collect(self) -> None:
         """Time passes until all stations have collected twice."""
         for _ in range(2):
@@ -279,6 +283,12 @@ class CoreWorld:
         for station in self.stations.values():
             station.cpu_s = 0.0
             station.sent.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close the stores."""
