@@ -100,7 +100,8 @@ class History:
         return key
 
     def _slots(self, made: Tables) -> Ints:
-        stations = [tables.column(made[name], "station") for name in ("orders", "sessions", "members", "closed")]
+        told = ("orders", "sessions", "members", "closed", "changes")
+        stations = [tables.column(made[name], "station") for name in told]
         others = [tables.column(made[name], "slot") for name in ("closed", "changes")]
         slots: Ints = np.unique(np.concatenate([self.slot, *stations, *others]))
         return slots[slots >= 0]

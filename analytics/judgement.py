@@ -54,6 +54,8 @@ class Options:
     """Slot -> n from which on stamps are known, where that is not 1."""
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)
     """(host, incarnation) -> own number up to which earlier nights have seen all."""
+    has_subscriptions: bool = True
+    """Subscriptions of before are known, too."""
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ class Case:
         self.history = History(made)
         self.sessions = Sessions(self.history, made)
         self.subscriptions = Subscriptions(self.history, self.sessions, made, options.floor)
-        self.owed = Owed(self.history, self.sessions, self.subscriptions, made)
+        self.owed = Owed(self.history, self.sessions, self.subscriptions, made, options.has_subscriptions)
         self.journals = Journals(self.history, made)
         self._journaled = set(self.journals.clients.tolist())
         self.withheld = Withheld(self.history, self.sessions, self.subscriptions, self.owed, self.journals)

@@ -1,8 +1,8 @@
 """What a client is owed for the sake of its subscriptions, whether it was given it or not, and what it may be given.
 
-Source: docs/protocols/delivery-log.md, 'Topics'. A host passes a message in the last of its sessions whose base does not
-cover it, by the order of that session's station; or, where that was retired meanwhile, by that of its heir. It is owed
-what every order that it can have passed the message in says; and may be given what any of them says.
+Source: docs/protocols/delivery-log.md, 'Topics'. A host passes a message in the last of its sessions whose base does
+not cover it, by the order of that session's station; or, where that was retired meanwhile, by that of its heir. It is
+owed what all orders say in which it can have passed the message; and may be given what any of them says.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ class Passing:
 class Owed:
     """Looks up what is owed, client by client; nothing is kept."""
 
-    def __init__(self, history: History, sessions: Sessions, subscriptions: Subscriptions, made: Tables) -> None:
+    def __init__(
+        self, history: History, sessions: Sessions, subscriptions: Subscriptions, made: Tables, since_ever: bool
+    ) -> None:
+        """since_ever: subscriptions of before what is read are known, too."""
         self._history, self._sessions, self._subscriptions = history, sessions, subscriptions
+        self._since_ever = since_ever
         self._heirs = heirs_of(made)
 
     def of(self, client: int) -> tuple[Ints, Ints]:
@@ -135,29 +139,35 @@ class Owed:
 
     # ---- what it may be given ----
 
-    def unasked(self, client: int, mine: Deliveries) -> Ints:
-        """Rows of what a client was given, by spools or by its journal, on topics that it was not subscribed to there."""
+    def unasked(self, client: int, mine: Deliveries) -> tuple[Ints, Flags]:
+        """Rows of what a client was given, by spools or by its journal, on topics that it was not subscribed to there.
+
+        Also of which of them that is not sure: it may have been subscribed before what is known of it begins.
+        """
         history, sessions = self._history, self._sessions
         message = mine["message"]
         asked = np.flatnonzero((message >= 0) & ((mine["position"] < 0) | (mine["station"] == 0)))
         asked = asked[history.audience[message[asked]] == TO_SUBSCRIBERS]
         if not len(asked):
-            return NOTHING
+            return NOTHING, np.zeros(0, bool)
         a, b = (int(i) for i in sessions.range_of[client : client + 2])
         at = found(sessions.e[a:b], mine["e"][asked])
         asked, session = asked[at >= 0], a + at[at >= 0]
         spooled = mine["position"][asked] < 0
-        good = np.ones(len(asked), bool)
-        good[~spooled] = self._allowed_in_order(session[~spooled], message[asked[~spooled]])
+        allowed, change = np.ones(len(asked), bool), np.full(len(asked), -1, np.int64)
+        allowed[~spooled], change[~spooled] = self._allowed_in_order(session[~spooled], message[asked[~spooled]])
         for each in np.unique(session[spooled]).tolist():
             rows = np.flatnonzero(spooled & (session == each))
-            good[rows] = self._allowed_in_spool(client, each, message[asked[rows]])
-        return asked[~good]
+            allowed[rows], change[rows] = self._allowed_in_spool(client, each, message[asked[rows]])
+        begins_late = bool(a < b and sessions.le[a] != 0)
+        unknown = (change < 0) & (begins_late or not self._since_ever)
+        return asked[~allowed], unknown[~allowed]
 
-    def _allowed_in_order(self, session: Ints, message: Ints) -> Flags:
-        """Whether sessions may give messages by the orders of their own stations."""
+    def _allowed_in_order(self, session: Ints, message: Ints) -> tuple[Flags, Ints]:
+        """Whether sessions may give messages by the orders of their own stations, and the last change before each."""
         history, sessions = self._history, self._sessions
         made: Flags = np.zeros(len(session), bool)
+        change = np.full(len(session), -1, np.int64)
         for each in np.unique(sessions.station[session]).tolist():
             mine = np.flatnonzero(sessions.station[session] == each)
             position = history.position_at(each, message[mine])
@@ -165,31 +175,27 @@ class Owed:
             there = mine[(position > 0) & fresh]
             position = position[(position > 0) & fresh]
             force = self._subscriptions.in_force(session[there], history.topic[message[there]], position)
-            made[there] = force.maybe
-        return made
+            made[there], change[there] = force.maybe, force.change
+        return made, change
 
-    def _allowed_in_spool(self, client: int, session: int, message: Ints) -> Flags:
-        """Whether messages may stand in the spool of a session."""
-        history, sessions, subscriptions = self._history, self._sessions, self._subscriptions
+    def _allowed_in_spool(self, client: int, session: int, message: Ints) -> tuple[Flags, Ints]:
+        """The same for messages in the spool of a session."""
+        history, subscriptions = self._history, self._subscriptions
         made: Flags = np.zeros(len(message), bool)
-        change, settled = self._within(client, session, message)
-        made[settled] = subscriptions.sub[change[settled]]
+        change = self._within(client, session, message)
+        made[change >= 0] = subscriptions.sub[change[change >= 0]]
         taken = self._taken_part(client)
-        taken = taken[taken < session]
-        if not len(taken):
-            first = int(sessions.range_of[client])
-            return made | (~settled & (sessions.le[first] != 0))  # a session before it is not known
-        passing = self._passing(taken, message)
-        made |= ~settled & (passing.session < 0) & (sessions.le[taken[0]] != 0)
-        rows = np.flatnonzero(~settled & (passing.session >= 0))
+        passing = self._passing(taken[taken < session], message)
+        rows = np.flatnonzero((change < 0) & (passing.session >= 0))
         for part, station, position in self._orders(passing.session[rows], message[rows]):
-            where = passing.session[rows[part]]
-            force = subscriptions.in_force(where, history.topic[message[rows[part]]], position, station)
-            made[rows[part]] |= force.maybe & self._stands_at_begin(force, session)
-        return made
+            mine = rows[part]
+            force = subscriptions.in_force(passing.session[mine], history.topic[message[mine]], position, station)
+            made[mine] |= force.maybe & self._stands_at_begin(force, session)
+            change[mine] = np.maximum(change[mine], force.change)
+        return made, change
 
-    def _within(self, client: int, session: int, message: Ints) -> tuple[Ints, Flags]:
-        """The last change on each message's topic that stands before it in the spool; and whether there is one."""
+    def _within(self, client: int, session: int, message: Ints) -> Ints:
+        """The last change on each message's topic that stands before it in the spool; -1: there is none."""
         sessions, subscriptions = self._sessions, self._subscriptions
         mine = np.arange(*(int(i) for i in subscriptions.of[client : client + 2]))
         each = np.full(len(mine), session, np.int64)
@@ -199,7 +205,7 @@ class Owed:
         last = np.full(len(message), -1, np.int64)
         for change, at in zip(mine.tolist(), position.tolist(), strict=True):  # few: as many as it has asked for
             last[(self._history.topic[message] == subscriptions.topic[change]) & (where > at)] = change
-        return last, last >= 0
+        return last
 
     def _stands_at_begin(self, force: Force, session: int) -> Flags:
         """Whether SUBs had not been ended when a session began."""

@@ -1,9 +1,9 @@
 """SUBs that others than the host have ended: by a right that went, with custody that was given up, or with a station
 that was lost and took along what it knew of its hosts.
 
-Source: docs/protocols/delivery-log.md, `ended`. An end counts if the host took part in the session in which it was told.
-One in a session that the host never saw counts if its custody was at that station: then it had ended before the next
-session that it saw. Elsewhere it was the end of a copy that nobody has used.
+Source: docs/protocols/delivery-log.md, `ended`. An end counts if the host took part in the session in which it was
+told. One in a session that the host never saw counts if its custody was at that station: then it had ended before the
+next session that it saw. Elsewhere it was the end of a copy that nobody has used.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class Ends:
         """In that session nothing behind this position is given."""
         self.doubtful: Flags = np.zeros(count, bool)
         """It may have survived: it was under way when its station ended all that it knew."""
+        self.by_every: Flags = np.zeros(count, bool)
+        """Its end is one of all SUBs, before the session."""
+        self.stale: Flags = np.zeros(len(made["ended"]), bool)
+        """Rows of `ended` about custody that had been given away."""
         self._width = np.int64(len(history.topics) + 1)
         self.in_session = self.in_session_c = np.zeros(0, np.int64)
         """Topics of SUBs that ended in the middle of sessions, as `session_key`, sorted; and the first `c` of each."""
@@ -81,24 +85,34 @@ class Ends:
         good = self._seen(client, e)
         unseen = ~good
         good[unseen] = self._in_custody(made, client[unseen], e[unseen], station[unseen])
-        of, whose, to, when = (tables.column(made["handoffs"], name) for name in ("client", "station", "e", "wall"))
-        for i in np.flatnonzero(good & (c > BEFORE) & np.isin(client, of)).tolist():  # custody may have gone before
-            gone = (of == client[i]) & (whose == station[i]) & (to > e[i]) & (when <= wall[i])
-            known = found(self._keys, session_keys(of[gone], to[gone])) >= 0
-            good[i] = not (known & self._seen(of[gone], to[gone])).any()
-        return good, unseen
+        self._find_stale(made, np.flatnonzero(good & (c > BEFORE)), (client, e, station, wall))
+        return good & ~self.stale, unseen
+
+    def _find_stale(self, made: Tables, rows: Ints, of: tuple[Ints, Ints, Ints, Ints]) -> None:
+        """Ends at stations that had given custody away before, to one where the host took part in a session."""
+        client, e, station, wall = (values[rows] for values in of)
+        whose, owner, to, when = (tables.column(made["handoffs"], n) for n in ("client", "station", "e", "wall"))
+        begin, end = np.searchsorted(whose, client), np.searchsorted(whose, client + 1)
+        row, at = laid_out(begin, end - begin)
+        gone = (owner[at] == station[row]) & (to[at] > e[row]) & (when[at] <= wall[row])
+        row, at = row[gone], at[gone]
+        known = found(self._keys, session_keys(whose[at], to[at])) >= 0
+        self.stale[rows[row[known & self._seen(whose[at], to[at])]]] = True
 
     def _in_custody(self, made: Tables, client: Ints, e: Ints, station: Ints) -> Flags:
-        """Whether stations had the custody of clients in unseen sessions: there was the last one before that was seen."""
+        """Whether stations had the custody of clients in sessions that these did not see: as in the last seen one."""
         sessions = self._sessions
         seen = np.flatnonzero(sessions.seen)
+        if not len(seen):
+            return np.zeros(len(client), bool)
         at = np.searchsorted(self._keys[seen], session_keys(client, e)) - 1
-        before = seen[np.maximum(at, 0)] if len(seen) else np.zeros(len(at), np.int64)
+        before = seen[np.maximum(at, 0)]
+        known = (at >= 0) & (sessions.client[before] == client)
+        holder = sessions.station[before]
+        good: Flags = known & (holder == station)
         heirs = heirs_of(made)
-        good: Flags = (at >= 0) & (sessions.client[before] == client) if len(seen) else np.zeros(len(at), bool)
-        for i in np.flatnonzero(good).tolist():
-            holder = int(sessions.station[before[i]])
-            good[i] = int(station[i]) in (holder, *heirs.get(holder, ()))
+        for i in np.flatnonzero(known & ~good & np.isin(holder, list(heirs))).tolist():
+            good[i] = int(station[i]) in heirs[int(holder[i])]
         return good
 
     def _seen(self, client: Ints, e: Ints) -> Flags:
@@ -120,9 +134,9 @@ class Ends:
         under_way = ~covered & (changes.place[change] >> PLACE_SHIFT < sessions.e[session])
         for which, doubtful in ((covered & had, False), (under_way, True)):
             before = np.full(which.sum(), BEFORE)
-            self._end(change[which], sessions.e[session[which]], before, before, doubtful)
+            self._end(change[which], sessions.e[session[which]], before, before, doubtful, by_every=True)
 
-    def _end(self, change: Ints, e: Ints, c: Ints, last: Ints, doubtful: bool = False) -> None:
+    def _end(self, change: Ints, e: Ints, c: Ints, last: Ints, doubtful: bool = False, by_every: bool = False) -> None:
         """The first end of each counts."""
         by = np.lexsort((c, e, change))
         first = by[starts_of(change[by])]
@@ -130,7 +144,7 @@ class Ends:
         earlier = (e < self.e[change]) | ((e == self.e[change]) & (c < self.c[change]))
         change = change[earlier]
         self.e[change], self.c[change], self.last[change] = e[earlier], c[earlier], last[earlier]
-        self.doubtful[change] = doubtful
+        self.doubtful[change], self.by_every[change] = doubtful, by_every
 
     def session_key(self, session: Ints, topic: Ints) -> Ints:
         """One number for a session (index) and a topic (index)."""
@@ -147,7 +161,7 @@ class Ends:
         self.in_session, self.in_session_c = key[first], self.c[ended][first]
 
     def stand(self, change: Ints, session: Ints, position: Ints, own: Flags) -> tuple[Flags, Flags]:
-        """Whether SUBs still stand at positions of sessions: (surely, perhaps). own: in the order of its own station."""
+        """Whether SUBs still stand at positions of sessions: (surely, perhaps). own: in the order of their station."""
         e, begins = self._sessions.e[session], self.e[change]
         sure: Flags = (e < begins) | ((e == begins) & own & (position <= self.c[change]))
         maybe: Flags = sure | ((e == begins) & ((position <= self.last[change]) | (~own & (self.c[change] > BEFORE))))

@@ -1,7 +1,7 @@
 """Who is subscribed to what where: which SUB of a client is in force at a position of a session.
 
-Source: docs/protocols/delivery-log.md, 'Topics'; one-order.md 3.2, 4.1. Subscriptions evolve along a host's stream: what
-counts for a message is the last change on its topic, in the order of the host's own numbers, that the base of the
+Source: docs/protocols/delivery-log.md, 'Topics'; one-order.md 3.2, 4.1. Subscriptions evolve along a host's stream:
+what counts for a message is the last change on its topic, in the order of the host's own numbers, that the base of the
 session covers or that stands before the message in the order of the session's station. If that is a SUB, the host is
 owed the message, unless others have ended the SUB before. Size: one row per change and station.
 """
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
 from roamcast.analytics.columns import found, laid_out, message_key, starts_of
@@ -39,7 +40,17 @@ class Subscriptions:
     def __init__(self, history: History, sessions: Sessions, made: Tables, floor: Mapping[int, int]) -> None:
         """floor: slot -> n; what is below was settled by earlier nights: it stands before all that is not."""
         self._history, self._sessions = history, sessions
-        changes = made["changes"]
+        limit = np.array([floor.get(each, 0) for each in history.slots.tolist()], np.int64)
+        self._lay_out(made["changes"], limit)
+        void = self.old(limit) & ~self._told
+        if void.any():  # what of them still stands, the earlier night has told
+            self._lay_out(made["changes"].filter(pa.array(~void[self._of])), limit)
+        self.ends = Ends(self, history, sessions, made)
+        self._mark_dropped()
+        self._count_rows()
+
+    def _lay_out(self, changes: pa.Table, limit: Ints) -> None:
+        history, sessions = self._history, self._sessions
         client, topic, number, sub, slot, n, place, station, position = (
             tables.column(changes, name) for name in tables.CHANGES.names
         )
@@ -53,13 +64,14 @@ class Subscriptions:
         self.column = history.column_of_slot[self.slot] if len(first) else first
         self.message = history.find(self.slot, self.n)
         """-1: settled by an earlier night."""
-        of = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(client))))
+        of = self._of = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(client))))
+        self._told: Flags = np.zeros(len(first), bool)
+        self._told[of[station == 0]] = True
         ordered = np.flatnonzero(station > 0)
         key = self._place_key(of[ordered], history.column_of_slot[station[ordered]])
         by = np.argsort(key, kind="stable")
         self._placed: Ints = key[by]
         self._position: Ints = position[ordered][by]
-        limit = np.array([floor.get(each, 0) for each in history.slots.tolist()], np.int64)
         self.settled: Flags = self.n < limit[self.column] if len(first) else np.zeros(0, bool)
         pair = self._pair(self.client, self.topic)
         self.pair_begins: Ints = starts_of(pair)
@@ -72,9 +84,6 @@ class Subscriptions:
         """Groups of client i: pairs_of[i] to pairs_of[i + 1]."""
         self.of = np.searchsorted(self.client, clients)
         """Changes of client i: of[i] to of[i + 1]."""
-        self.ends = Ends(self, history, sessions, made)
-        self._mark_dropped()
-        self._count_rows()
 
     def __len__(self) -> int:
         return len(self.client)
@@ -86,6 +95,18 @@ class Subscriptions:
     def _place_key(self, change: Ints, column: Ints) -> Ints:
         key: Ints = change * np.int64(len(self._history.slots) + 1) + column
         return key
+
+    def old(self, limit: Ints) -> Flags:
+        """Which changes are settled and stand before everything that is not, at every station. limit: n per slot."""
+        history = self._history
+        made: Flags = self.n < limit[self.column] if len(self) else np.zeros(0, bool)
+        every = np.arange(len(self))
+        for station, order in history.orders.items() if made.any() else ():
+            fresh = history.n[order.message] >= limit[history.column[order.message]]
+            first = int(order.position[fresh].min(initial=NEVER))
+            position = self.position_at(every, np.full(len(self), station, np.int64))
+            made &= (position < first) | (position == NEVER)
+        return made
 
     def position_at(self, change: Ints, station: Ints) -> Ints:
         """Position of each change in the order of a station; 0: before all that is told of it; NEVER: not in it."""

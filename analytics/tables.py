@@ -71,7 +71,8 @@ MESSAGES = _schema(
     ("addressee", _i64), ("size", _i32), ("wall", _i64), ("origin", pa.bool_()),
 )  # fmt: skip
 """One row per message, sorted by (slot, n). `client`: the sender. `number`: its own number. `place`: of the send at the
-sender. Presence has no sender; its `place` is that of the host's incarnation among the joins of its name. `wall`: of the order event of the origin station, else the earliest one. `origin`: the origin station's own
+sender. Presence has no sender: its `number` is the attempt, its `place` that of the host's incarnation among the joins
+of its name. `wall`: of the order event of the origin station, else the earliest one. `origin`: the origin station's own
 row is there."""
 
 STAMPS = _schema(("slot", _i32), ("entry", _i32), ("n", _i64), ("value", _i64))

@@ -1,8 +1,8 @@
 """What an agent acknowledges without giving it to its application: so a journal does not have it, and nothing is lost.
 
 Source: docs/protocols/host-link.md; middleware/mobile_host/inbox.py. Refused messages are told by receipts. Of the
-presence of a host nothing is given that is older than what was given before. And at another station a message on a topic
-may stand before the end of its subscription that the application was given already.
+presence of a host nothing is given that is older than what was given before. And at another station a message on a
+topic may stand before the end of its subscription that the application was given already.
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ from roamcast.analytics.receivers import Journals
 from roamcast.analytics.streams import Deliveries, Sessions
 from roamcast.analytics.subscriptions import Subscriptions
 from roamcast.analytics.tables import Flags, Ints
+
+
+def _rank(history: History, message: Ints | int) -> Ints:
+    """Attempt, and away after attached."""
+    made: Ints = 2 * history.number[message] + (history.kind[message] == tables.LAST_PRESENCE)
+    return made
 
 
 class Withheld:
@@ -49,9 +55,25 @@ class Withheld:
         made: Flags = (history.kind[message] == REFUSED) | others  # of another incarnation
         asked = np.flatnonzero(history.audience[message] == TO_SUBSCRIBERS)
         if len(asked):
-            given = self._journals.message[self._journals.of(client)]
-            made[asked] |= _old_presence(history, message[asked], given)
+            made[asked] |= self._old_presence(client, message[asked], session[asked])
             made[asked] |= self._behind_end(client, message[asked], session[asked])
+        return made
+
+    def _old_presence(self, client: int, message: Ints, session: Ints) -> Flags:
+        """Whether the application may have had something newer of the same incarnation of the host: a message, or a
+        last value, which no journal has, and which stood before its SUB or had been passed elsewhere.
+        """
+        history, sessions = self._history, self._sessions
+        made: Flags = np.zeros(len(message), bool)
+        given = self._journals.message[self._journals.of(client)]
+        for i in np.flatnonzero(history.kind[message] >= tables.FIRST_PRESENCE).tolist():
+            x, s = int(message[i]), int(session[i])
+            known = history.on_topic[slice(*history.topic_begins[history.topic[x] : history.topic[x] + 2].tolist())]
+            newer = known[(history.place[known] == history.place[x]) & (_rank(history, known) > _rank(history, x))]
+            position = history.position_at(int(sessions.station[s]), np.append(newer, x))
+            before = (position[:-1] > 0) & (position[:-1] < position[-1])
+            before |= history.n[newer] <= sessions.base[s, history.column[newer]]
+            made[i] = bool((before | np.isin(newer, given)).any())
         return made
 
     def _behind_end(self, client: int, message: Ints, session: Ints) -> Flags:
@@ -70,20 +92,3 @@ class Withheld:
             key = np.full(len(later), subscriptions.keys()[end])
             made[later] |= again | (sessions.in_spool(session[later], key) < 0)
         return made
-
-
-def _rank(history: History, message: Ints) -> Ints:
-    """Attempt, and away after attached."""
-    made: Ints = 2 * history.number[message] + (history.kind[message] == tables.LAST_PRESENCE)
-    return made
-
-
-def _old_presence(history: History, message: Ints, given: Ints) -> Flags:
-    """Whether something newer of the same incarnation of the host was given."""
-    made: Flags = np.zeros(len(message), bool)
-    given = given[given >= 0]
-    given = given[history.kind[given] >= tables.FIRST_PRESENCE]
-    for x in np.flatnonzero(history.kind[message] >= tables.FIRST_PRESENCE).tolist():
-        same = (history.topic[given] == history.topic[message[x]]) & (history.place[given] == history.place[message[x]])
-        made[x] = bool((_rank(history, given[same]) > _rank(history, message[[x]])).any())
-    return made

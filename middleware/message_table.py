@@ -73,6 +73,8 @@ class MessageTable:
         self._to_all: list[int] = []
         self._to_host: dict[int, list[int]] = {}
         self._to_topic: dict[int, list[int]] = {}
+        self._to_topics: list[int] = []
+        """To any topic."""
         self._changes: dict[int, list[int]] = {}
         """By host: its subscriptions, and the ends of them."""
         self.rows_total = sum(len(origin.rows) for origin in self.origins)
@@ -129,6 +131,7 @@ class MessageTable:
             self._to_host.setdefault(row.addressee, []).append(_position(row))
         elif row.kind in TOPIC_KINDS or row.kind in PRESENCE_KINDS:
             self._to_topic.setdefault(row.addressee, []).append(_position(row))
+            self._to_topics.append(_position(row))
         elif row.kind in SUBSCRIPTION_KINDS:
             self._changes.setdefault(row.host, []).append(_position(row))
 
@@ -155,7 +158,8 @@ class MessageTable:
         del self._bytes[:holes]
         self._log_first += holes
         before = self._log_first - 1
-        del self._to_all[: bisect_right(self._to_all, before)]
+        for positions in (self._to_all, self._to_topics):
+            del positions[: bisect_right(positions, before)]
         for index in (self._to_host, self._to_topic, self._changes):
             for key in list(index):
                 positions = index[key]
@@ -215,6 +219,17 @@ class MessageTable:
             row = self.row_at(positions[index])
             if row is not None:
                 yield positions[index], row
+
+    def on_any_topic(self, after: int) -> Iterator[tuple[int, Row]]:
+        """(position, row) of the messages on topics, whichever, behind `after`."""
+        for index in range(bisect_right(self._to_topics, after), len(self._to_topics)):
+            row = self.row_at(self._to_topics[index])
+            if row is not None:
+                yield self._to_topics[index], row
+
+    def spoken_behind(self, after: int) -> int:
+        """How many messages on topics there are behind `after`."""
+        return len(self._to_topics) - bisect_right(self._to_topics, after)
 
     def is_spoken_on(self, topic: int) -> bool:
         """Whether there are messages on the topic in the log."""

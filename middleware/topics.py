@@ -36,14 +36,24 @@ class Topics:
         topics: those of the configuration.
         presence: hosts may ask for the presence of hosts.
         before: the names of its topics are remembered, for topics that are no more.
+        former: names of topics, by number, that are or were before anything that `before` knows.
     """
 
-    def __init__(self, topics: Iterable[Topic] = (), *, presence: bool = False, before: Topics | None = None) -> None:
+    def __init__(
+        self,
+        topics: Iterable[Topic] = (),
+        *,
+        presence: bool = False,
+        before: Topics | None = None,
+        former: Mapping[int, str] | None = None,
+    ) -> None:
         self.presence = presence
         self._by_name = {topic.name: topic for topic in topics}
         self._by_number = {topic.number: topic for topic in self._by_name.values()}
         names: dict[int, str] = {} if before is None else before._names
-        self._names: dict[int, str] = names | {topic.number: topic.name for topic in self._by_name.values()}
+        self._names: dict[int, str] = {**(former or {}), **names} | {
+            topic.number: topic.name for topic in self._by_name.values()
+        }
 
     def __len__(self) -> int:
         return len(self._by_number)
@@ -67,6 +77,14 @@ class Topics:
     def was_removed(self, number: int) -> bool:
         """Whether there was such a topic, and is no more."""
         return number in self._names and number not in self._by_number
+
+    def changed(self, before: Topics) -> set[int] | None:
+        """Numbers of the topics, and of former ones, that are not as they were; None: presence is not either."""
+        if self.presence != before.presence:
+            return None
+        was, now = before._by_number, self._by_number
+        different = {number for number, topic in now.items() if (old := was.get(number)) is not topic and old != topic}
+        return different | (was.keys() - now.keys())
 
     def may_send(self, number: int, host: int) -> bool:
         """Whether the host may send on the topic. Nobody says what the presence of a host is but stations."""

@@ -58,7 +58,7 @@ from roamcast.mss_station.signing import Signer
 from roamcast.mss_station.sponsor import Sponsor
 from roamcast.mss_station.status import build
 from roamcast.mss_station.tally import Tally
-from roamcast.mss_station.topic_updates import past_numbers
+from roamcast.mss_station.topic_updates import past_topics
 from roamcast.transport.rekeying import rekey_router
 from roamcast.transport.sockets import new_context
 from roamcast.transport.station_files import read_signing_key, read_station
@@ -340,7 +340,7 @@ class Station:
             sponsor,
             rotation,
             lambda: self._rotate_hosts(sockets.hosts, own_record),
-            lambda: past_numbers(self._path),
+            lambda: past_topics(self._path),
             lambda: {
                 **status(),
                 "group": self._group.status(),

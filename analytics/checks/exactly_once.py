@@ -21,6 +21,9 @@ from roamcast.analytics.owed import Owed
 from roamcast.analytics.streams import Deliveries, Sessions
 from roamcast.analytics.tables import INFO, UNDECIDED, Ints
 
+JOINED_AT = -(1 << 32)
+"""Where the positions of a new incarnation begin; as in middleware/host_frames.py, a test compares them."""
+
 PER_HOST_MAX = 100
 """Findings of one kind at one host that are told one by one; the rest is counted in the last one."""
 
@@ -66,8 +69,8 @@ class Accounts:
         """One client: `mine` is what its sessions gave it, `earlier` what incarnations that it goes on for were given.
         kept: messages that its agent may have kept to itself, if `mine` is what its journal has.
 
-        Findings: `duplicate`, `missing`, `unverified`, `invented`, `not_meant`, `not_subscribed`, `not_owed`,
-        `base_unearned`, `discontinuity`, `gap_unexplained`.
+        Findings: `duplicate`, `missing`, `unverified`, `invented`, `not_meant`, `not_subscribed`,
+        `subscription_unknown`, `not_owed`, `base_unearned`, `discontinuity`, `gap_unexplained`.
         """
         history = self._history
         made = self._strange(client, mine) + self._unasked(client, mine)
@@ -137,7 +140,14 @@ class Accounts:
         """What was sent on topics that the host was not subscribed to there: in spools and journals, as ranges are cut
         by subscriptions.
         """
-        rows = self._owed.unasked(client, mine)
+        every, unknown = self._owed.unasked(client, mine)
+        return self._not_subscribed(client, mine, every[~unknown]) + [
+            {**row, "kind": "subscription_unknown", "severity": UNDECIDED,
+             "witness": f"{row['witness']}, as far as is known: what it was subscribed to before is not"}
+            for row in self._not_subscribed(client, mine, every[unknown])
+        ]  # fmt: skip
+
+    def _not_subscribed(self, client: int, mine: Deliveries, rows: Ints) -> list[dict[str, Any]]:
         made = []
         for count, i in enumerate(rows[:PER_HOST_MAX].tolist(), 1):
             message = int(mine["message"][i])
@@ -300,7 +310,8 @@ class Accounts:
             )
             given_up = len(account.given_up) if count == 0 else 0
             text = f"host {name} was told of a gap in session {sessions.e[s]} at station {sessions.station[s]}"
-            joined = s == a and (life.joined or not life.enrolled)
+            settled_join = bool(self._floor) and sessions.at[s] == JOINED_AT  # its JOIN row is not read again
+            joined = s == a and (life.joined or not life.enrolled or settled_join)
             if joined or self._membership.lost or life.expired:  # by whose clock it was first proves nothing
                 why = "its custody had ended" if life.expired else "it is new" if joined else "a station was lost"
                 row |= {"severity": INFO, "witness": f"{text}: {why}; {given_up} messages given up"}

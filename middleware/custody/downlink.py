@@ -221,9 +221,14 @@ class Downlink:
         found: dict[Channel, int] = {}
         sets: list[tuple[int, ...]] = [()]
         for topic in self._spoken:
+            subscribers = self._subscriptions.subscribers(topic)
+            if not found:
+                found = dict.fromkeys(subscribers, len(sets))
+                sets.append((topic,))
+                continue
             more: dict[int, int] = {}
             """Number of a set -> that of the same with this topic."""
-            for channel in self._subscriptions.subscribers(topic):
+            for channel in subscribers:
                 before = found.get(channel, 0)
                 number = more.get(before)
                 if number is None:

@@ -73,9 +73,9 @@ class LastValues:
                 continue
             value = self._values.get(row.addressee)
             if value is not None and (value.slot, value.n) == row.id and not value.cleared:
-                kept = self._kept[row.addressee] = SpoolItem(row.slot, row.n, row.item, row.size)
+                self._kept[row.addressee] = SpoolItem(row.slot, row.n, None, row.size)  # memory does not hold its bytes
                 if self._spools.use(row.slot, row.n):
-                    fresh.append(kept)
+                    fresh.append(SpoolItem(row.slot, row.n, row.item, row.size))
         return [PutItems(tuple(fresh))] if fresh else []
 
     def remove(self, topics: Sequence[int]) -> list[Write]:

@@ -38,7 +38,14 @@ class Presence:
 
     def configured(self) -> None:
         """Presence may be wanted from now on: who is attached, and who is not any more, has not been told."""
-        if self.ledger.topics.presence:
+        if not self.ledger.topics.presence:
+            shown = [record for record in self.ledger.all_records() if record.shown]
+            for record in shown:
+                record.set_shown(None)  # the values have gone: all is said again if it is wanted again
+            if shown:
+                self.ledger.persist(*(PutRecord(record.image()) for record in shown))
+        else:
+            self._ended.setdefault(self.ledger.own, self.ledger.now + RETRY)
             self.ledger.left += [r for r in self.ledger.all_records() if r.shown and r.channel is None]
             for record in list(self.ledger.channels.values()):
                 self.look(record)

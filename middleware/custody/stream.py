@@ -15,11 +15,9 @@ from operator import itemgetter
 from roamcast.middleware.custody.extras import Subs
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.rows import PRESENCE_KINDS, TOPIC_KINDS, Kind, MessageId, Row, SpoolItem, Vector
+from roamcast.middleware.rows import Kind, MessageId, Row, SpoolItem, Vector
 from roamcast.middleware.vectors import entry, raised
 
-SPOKEN_KINDS = TOPIC_KINDS | PRESENCE_KINDS
-"""For the subscribers of topic `addressee`."""
 Owed = tuple[int, Row | SpoolItem]
 """(position, what is owed); with topic and SUB where it is for the sake of one."""
 
@@ -89,7 +87,7 @@ def owed(ledger: Ledger, record: Record, after: int) -> Iterator[Owed]:
             own.append((position, SpoolItem(row.slot, row.n, row.item, row.size, row.addressee, sub)))
     unchanged = record.subs if not now else record.subs.keys() - now.keys()
     end = table.last_position
-    if end - after <= 2 * len(unchanged):
+    if table.spoken_behind(after) <= len(unchanged):
         sources.append(_on_any(ledger, record, unchanged, after))
     else:
         for topic in unchanged:
@@ -105,14 +103,10 @@ def _since_base(record: Record, topic: int) -> tuple[MessageId, int] | None:
 
 
 def _on_any(ledger: Ledger, record: Record, topics: Container[int], after: int) -> Iterator[Owed]:
-    """What is on these topics behind `after`, where the log is shorter than the list of topics."""
-    table = ledger.table
-    for position in range(after + 1, table.last_position + 1):
-        row = table.row_at(position)
-        if row is None or row.addressee not in topics or row.kind not in SPOKEN_KINDS:
-            continue
-        if row.n > entry(record.base, row.slot):
-            topic = row.addressee
+    """What was said on these topics behind `after`: for a host with more of them than there are messages."""
+    for position, row in ledger.table.on_any_topic(after):
+        topic = row.addressee
+        if topic in topics and row.n > entry(record.base, row.slot):
             yield position, SpoolItem(row.slot, row.n, row.item, row.size, topic, record.subs[topic])
 
 

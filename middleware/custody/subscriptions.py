@@ -43,8 +43,12 @@ class Subscriptions:
         """The record has a session on this channel."""
         subs = dict(stream.subs_after(self.ledger, record, self.ledger.table.last_position))
         self._of[channel] = subs
+        by_topic = self._by_topic
         for topic in subs:
-            self._by_topic.setdefault(topic, {})[channel] = record
+            channels = by_topic.get(topic)
+            if channels is None:
+                channels = by_topic[topic] = {}
+            channels[channel] = record
 
     def detach(self, channel: Channel) -> None:
         """The channel is gone."""
@@ -59,6 +63,11 @@ class Subscriptions:
     def count(self, channel: Channel) -> int:
         """How many subscriptions the host on this channel has."""
         return len(self._of.get(channel, ()))
+
+    def has_room(self, channel: Channel, topic: int, most: int) -> bool:
+        """Whether the host on this channel may subscribe to the topic, or is already, with so many at most."""
+        subs = self._of.get(channel, ())
+        return topic in subs or len(subs) < most
 
     def _end(self, channel: Channel, topic: int) -> None:
         if self._of[channel].pop(topic, None) is not None:
@@ -78,7 +87,7 @@ class Subscriptions:
                 if row.kind is Kind.SUB and row.id not in record.dead:
                     self._of[channel][row.addressee] = row.id
                     self._by_topic.setdefault(row.addressee, {})[channel] = record
-            if row.kind is Kind.SUB:
+            if row.kind is Kind.SUB and not self.ledger.topics.may_receive(row.addressee, row.host):
                 self.strip(record)
 
     # ---- rights ----
@@ -86,36 +95,45 @@ class Subscriptions:
     def configure(self, topics: Topics) -> None:
         """These are the topics and rights from now on. A topic that is not known yet keeps the value that it has."""
         ledger = self.ledger
-        before, ledger.topics, ledger.configured = ledger.topics, topics, True
-        gone = [topic for topic in ledger.last.topics() if before.exists(topic) and not topics.exists(topic)]
+        before, ledger.topics = ledger.topics, topics
+        changed = topics.changed(before) if ledger.configured else None
+        ledger.configured = True
+        gone = [t for t in ledger.last.topics() if (before.exists(t) or topics.was_removed(t)) and not topics.exists(t)]
         if writes := ledger.last.remove(gone):
             ledger.persist(*writes)
-        for record in ledger.all_records():
-            self.strip(record)
+        for record in ledger.all_records() if changed is None or changed else ():
+            self.strip(record, changed)
 
-    def strip(self, record: Record) -> None:
-        """End what is not allowed any more, durably, and tell the host if it is there."""
-        writes = self.denied(record)
+    def strip(self, record: Record, among: Collection[int] | None = None) -> None:
+        """End what is not allowed any more, durably, and tell the host if it is there. among: as in `denied`."""
+        writes = self.denied(record, among=among)
         if writes is not None:
             self.ledger.persist(PutRecord(record.image()), *writes)
             self.tell(record)
 
-    def denied(self, record: Record, opening: int = 0) -> list[Write] | None:
+    def denied(self, record: Record, opening: int = 0, among: Collection[int] | None = None) -> list[Write] | None:
         """End what is not allowed any more: every SUB in force between `base` and the end of the log, and those under
         which the spool owes something. Returns writes, for one Persist with the record; None: nothing has changed.
-        opening: the session that is about to begin.
+        opening: the session that is about to begin. among: only these topics are looked at; the others are as they
+        were when the record was looked at before.
         """
         ledger, host = self.ledger, record.mh[0]
         if not ledger.configured or record.state != "open":
             return None
         found: dict[MessageId, int] = {}
 
+        may_receive = ledger.topics.may_receive
+
         def look(topic: int, sub: MessageId) -> None:
-            if sub not in record.dead and sub != EVERY and not ledger.topics.may_receive(topic, host):
+            if among is not None and topic not in among:
+                return
+            if sub not in record.dead and sub != EVERY and not may_receive(topic, host):
                 found[sub] = topic
 
-        for topic, sub in record.subs.items():
-            look(topic, sub)
+        subs = record.subs
+        for topic in subs if among is None else subs.keys() & among:
+            if not may_receive(topic, host):
+                look(topic, subs[topic])
         for _, row in stream.changes(ledger, record):
             if row.kind is Kind.SUB:
                 look(row.addressee, row.id)

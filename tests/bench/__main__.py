@@ -3,9 +3,10 @@
 Real sockets on loopback with CURVE, real SQLite stores, real processes. Rounds of the station and of the baseline go in
 turn, and the best of each counts, for other work on the machine makes single figures worthless: read the ratios.
 ``--lan`` measures the replicated configuration instead, partly in virtual time, and the setting `copies`; ``--log`` the
-delivery log; ``--audit`` the audit of such logs, beside Spark's own shuffle and sort, and DuckDB. Exit codes: 0 done;
-1 the bytes of header or what is logged of a message depend on the number of hosts, a message was lost, stations do not
-come to hold the same, or an audit takes more than its gate; 3 it could not be run.
+delivery log; ``--audit`` the audit of such logs, beside Spark's own shuffle and sort, and DuckDB; ``--topics`` messages
+on topics, subscriptions, rights, presence, and mail by number of stations. Exit codes: 0 done; 1 the bytes of header
+or what is logged of a message depend on the number of hosts, or the bytes of header on that of topics, a message was
+lost, stations do not come to hold the same, or an audit takes more than its gate; 3 it could not be run.
 """
 
 from __future__ import annotations
@@ -27,12 +28,27 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "analytics"))
 
-from bench import fan_out, headers, lan, lan_tables, latency, log_cost, tables
+from bench import (
+    fan_out,
+    headers,
+    lan,
+    lan_tables,
+    latency,
+    log_cost,
+    mail_rate,
+    tables,
+    topic_costs,
+    topic_fan,
+    topic_tables,
+)
 from bench.child import ChildFailed, Json
 from bench.plan import Plan, default_plan, quick_plan
 from demo.cluster import CommandFailed
 
-LIMIT_S, AUDIT_LIMIT_S = 540, 1_200
+LIMIT_S, LONG_LIMIT_S = 540, 1_200
+JUDGED = lan.NotEqual, log_cost.NotFlat, topic_costs.HeadersDiffer
+"""What was measured is not as it should be."""
+
 BUSY = 0.7
 """Load per core from which on the figures are called noisy."""
 
@@ -64,6 +80,9 @@ def options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--audit", action="store_true", help="instead: the audit of large logs on Spark, in one process, and peers"
+    )
+    parser.add_argument(
+        "--topics", action="store_true", help="instead: topics, subscriptions, rights, presence; mail by stations"
     )
     parser.add_argument("--json", type=Path, default=Path("bench.json"), metavar="FILE", help="default %(default)s")
     given = parser.parse_args(arguments)
@@ -113,6 +132,8 @@ def chosen(given: argparse.Namespace) -> tuple[Measure, Callable[[Json], str], C
         return measure_lan, lan_tables.report, lambda found: True
     if given.log:
         return lambda home, plan: {"log": log_cost.measure(home, plan)}, log_cost.report, lambda found: True
+    if given.topics:
+        return measure_topics, topic_tables.report, lambda found: True
     if given.audit:
         from bench import audit, audit_tables  # with Spark
 
@@ -123,6 +144,19 @@ def chosen(given: argparse.Namespace) -> tuple[Measure, Callable[[Json], str], C
 def measure_lan(home: Path, plan: Plan) -> Json:
     """The sections of --lan."""
     return {"lan": lan.measure(home, plan), "copies": latency.copies(home, plan)}
+
+
+def measure_topics(home: Path, plan: Plan) -> Json:
+    """The sections of --topics."""
+    return {
+        "headers": topic_costs.headers(home, plan),
+        "subscribing": topic_costs.subscribing(home, plan),
+        "attaching": topic_costs.attaching(home, plan),
+        "revoking": topic_costs.revoking(home, plan),
+        "presence": topic_costs.presence(home, plan),
+        "mail": mail_rate.measure(home, plan),
+        "fan": topic_fan.measure(home, plan),
+    }
 
 
 def report(found: Json) -> str:
@@ -151,15 +185,15 @@ def main(arguments: list[str]) -> int:
     plan = (quick_plan if given.quick else default_plan)(given.hosts)
     signal.signal(signal.SIGALRM, give_up)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    signal.alarm(AUDIT_LIMIT_S if given.audit else LIMIT_S)
+    signal.alarm(LONG_LIMIT_S if given.audit or given.topics else LIMIT_S)
     plan.say(load_line("before"))
     home = Path(tempfile.mkdtemp(prefix="roamcast-bench-"))
     try:
         work, tables_of, is_as_it_should = chosen(given)
         found = {"machine": machine(), **work(home, plan)}
-    except (ChildFailed, CommandFailed, TookTooLong, lan.NotEqual, log_cost.NotFlat) as error:
+    except (ChildFailed, CommandFailed, TookTooLong, *JUDGED) as error:
         print(f"bench: {error}\nbench: what the processes said is in {home}", file=sys.stderr)
-        return 1 if isinstance(error, lan.NotEqual | log_cost.NotFlat) else 3
+        return 1 if isinstance(error, JUDGED) else 3
     except BaseException:  # interrupted
         shutil.rmtree(home)
         raise

@@ -21,7 +21,7 @@ from roamcast.transport.sockets import new_context
 from roamcast.transport.station_sockets import raise_limits
 
 CONNECT_AT_ONCE = 64
-ATTACH_S_MAX = 60.0
+ATTACH_S_MAX = 100.0
 SETTLE_S_MAX = 20.0
 COUNT_MAX = 1_000_000
 

@@ -1,8 +1,9 @@
 """Hosts for the load: a DEALER each and the least that a host must do, so that the station is measured and not agents.
 
 `StationHost` speaks the host link (HELLO, DATA, ACK as an agent says it: every 128 messages or after 1 s, PING every
-5 s); it checks that no frame is lost. Of a frame that has come to another host too it reads the head only, as long as all
-hosts are sent broadcasts: these are the same bytes for all. `BareHost` speaks to the bare relay. A body begins with the time when it was sent, ns, monotonic.
+5 s); it checks that no frame is lost. While broadcasts are sent it reads a frame's head only: the frames of a tick are
+the same bytes for all hosts. `BareHost` speaks to the bare relay. A body begins with the time when it was sent, ns,
+monotonic.
 """
 
 from __future__ import annotations

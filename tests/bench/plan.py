@@ -26,6 +26,10 @@ class Plan:
     """Sizes of audits: broadcasts to 200 hosts."""
     audit_hard: float
     """Of the hard shapes, 1: as large as the field reports have them."""
+    topics: tuple[int, ...] = (1, 10, 1_000)
+    """Numbers of topics on which is sent in turn."""
+    topic_stations: tuple[int, ...] = (2, 4, 8, 16)
+    """Groups in which mail is sent, lean and whole."""
     began: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
@@ -45,5 +49,5 @@ def quick_plan(hosts: tuple[int, ...]) -> Plan:
     """About a minute."""
     return Plan(
         hosts, repeats=1, round_s=1.0, latency_s=1.5, moves=32, headers_at=(10, 1_000), lan_changes=5,
-        audit_messages=(5_000,), audit_hard=0.1,
+        audit_messages=(5_000,), audit_hard=0.1, topics=(1, 1_000), topic_stations=(2, 8),
     )  # fmt: skip

@@ -108,8 +108,21 @@ def test_an_event_keeps_its_code_for_stores_hold_it() -> None:
     """Format 3 had the first eleven; whatever came since is behind them."""
     codes = {layout.event: layout.code[0] for layout in LAYOUTS.values()}
     events = [
-        "ack", "gap", "host", "lost", "sent", "given", "order", "closed", "member", "handoff", "session", "ended",
-        "subscribed", "posted", "arrived",
-    ]  # fmt: skip
+        "ack",
+        "gap",
+        "host",
+        "lost",
+        "sent",
+        "given",
+        "order",
+        "closed",
+        "member",
+        "handoff",
+        "session",
+        "ended",
+        "subscribed",
+        "posted",
+        "arrived",
+    ]
     assert codes == {event: code for code, event in enumerate(events)}
     assert list(LAYOUTS) == sorted(EVENTS, key=lambda event: (len(event), event)), "the order of keys in a data block"
