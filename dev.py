@@ -30,6 +30,7 @@ PYTHON_MIN = (3, 11)
 
 COMMANDS = {
     "demo": ("stations, roaming hosts, cut links and a crash, live, with a verdict", [["python", "examples/demo"]]),
+    "chat": ("rooms, presence and roaming in one terminal; --join: from one more", [["python", "examples/chat"]]),
     "test": ("all that CI runs, through tox (one part: -e lint|types|agent59|tests|integration)", [["tox", "run"]]),
     "bench": ("costs, beside bare pyzmq; instead: --lan, --log, --audit, --topics", [["python", "tests/bench"]]),
     "fuzz": ("random and mutated frames against the decoders", [["python", "tests/fuzz"]]),

@@ -16,6 +16,7 @@ from roamcast.analytics.columns import N_MAX
 from roamcast.analytics.evidence import DAMAGED, OPEN, TORN, Columns, Segment, rows
 from roamcast.analytics.tables import PLACE_ZERO, Flags
 from roamcast.middleware.delivery_log import EVENTS, INTS, ORDER, TEXT, WORD
+from roamcast.middleware.rows import PRESENCE_KINDS, Kind
 
 SLOT_MAX = 1_023
 """As in transport/limits.py; a test compares them."""
@@ -26,14 +27,18 @@ TIME_MAX = 1 << 56
 
 _slot, _n, _e, _time = (0, SLOT_MAX), (0, N_MAX), (0, E_MAX), (0, TIME_MAX)
 _position, _host, _small = (1 - PLACE_ZERO, PLACE_ZERO - 1), (0, (SLOT_MAX + 1 << 32) - 1), (0, 127)
+_topic = (0, (1 << 63) - 1)
 
 BOUNDS = {
     "seq": (0, (1 << 31) - 1), "wall": _time, "hlc": _time, "position": _position, "slot": _slot, "heir": _slot,
-    "cut": _n, "kind": _small, "what": _small, "gap": _small, "host": _host, "addressee": _host, "number": _time,
-    "n": _n, "taken_e": _e, "taken_c": _position, "e": _e, "le": _e, "c": _position, "at": _position,
-    "size": (0, (1 << 31) - 1), "host32": (0, (1 << 32) - 1),
+    "cut": _n, "kind": _small, "what": _small, "gap": _small, "host": _host, "addressee": _topic, "number": _time,
+    "n": _n, "taken_e": _time, "taken_c": _position, "e": _e, "le": _e, "c": _position, "at": _position,
+    "size": (0, (1 << 31) - 1), "host32": (0, (1 << 32) - 1), "topic": _topic, "last": _position,
 }  # fmt: skip
 """Column -> the least and the greatest value that can be."""
+
+BY_KIND = {"addressee": (_host[1], range(Kind.TOPIC)), "taken_e": (_e[1], sorted(set(Kind) - PRESENCE_KINDS))}
+"""Column of ORDER -> what is the greatest value for some kinds, and these kinds."""
 
 PAIRS = ("stamp", "spool")
 """Lists of slot, n, slot, n; `base` is a list of n by slot."""
@@ -72,6 +77,10 @@ def _possible(event: str, columns: Columns) -> Flags:
             least += name == "host" and event != ORDER  # rows of control have none
             if values.min() < least or values.max() > most:
                 good &= (values >= least) & (values <= most)
+        if event == ORDER and name in BY_KIND and columns.get("kind") is not None and len(values):
+            most, kinds = BY_KIND[name]
+            if values.max() > most:
+                good &= (values <= most) | ~np.isin(columns["kind"], list(kinds))
     return good
 
 

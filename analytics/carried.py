@@ -56,6 +56,8 @@ class Carried:
     """Slot -> event -> rows: membership, sessions that are not settled, and how far they were acknowledged."""
     left_behind: frozenset[tuple[int, int]] = frozenset()
     """(host, incarnation) of those that were away so long that messages which they are owed are below the floor."""
+    has_subscriptions: bool = True
+    """What stands of subscriptions is in `events`; a state of an older version lacks it."""
     reported: frozenset[str] = frozenset()
     """Findings of this and earlier nights that the next night would find again."""
 
@@ -85,7 +87,8 @@ class Carried:
             "numbers": [[*client, number] for client, number in sorted(self.numbers.items())],
             "ended": sorted(self.ended),
             "events": [[slot, dict(sorted(of.items()))] for slot, of in sorted(self.events.items())],
-            "left_behind": sorted(self.left_behind), "reported": sorted(self.reported),
+            "left_behind": sorted(self.left_behind), "has_subscriptions": self.has_subscriptions,
+            "reported": sorted(self.reported),
         }  # fmt: skip
         return json.dumps(plain, separators=(",", ":")) + "\n"
 
@@ -111,6 +114,7 @@ class Carried:
                 for slot, of in plain["events"]
             },
             frozenset((host, incarnation) for host, incarnation in plain["left_behind"]),
+            plain.get("has_subscriptions", not plain["floor"]),
             frozenset(plain["reported"]),
         )
 

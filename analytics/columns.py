@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roamcast.analytics.tables import PLACE_SHIFT, PLACE_ZERO, Flags, Ints
+from roamcast.middleware.rows import PRESENCE
 
 N_BITS = 44
 N_MAX = (1 << N_BITS) - 1
@@ -28,6 +29,11 @@ def place_text(place: int, station: int = 0) -> str:
         return "an unknown place"
     e, c = int(place) >> PLACE_SHIFT, (int(place) & ((1 << PLACE_SHIFT) - 1)) - PLACE_ZERO
     return f"session {e}, position {c}" if e else "a place before its first session"
+
+
+def topic_text(topic: int) -> str:
+    """A topic as people write it; logs know its number only."""
+    return f"the presence of host {topic & ~PRESENCE}" if topic >= PRESENCE else f"topic {topic}"
 
 
 def message_key(slot: Ints, n: Ints) -> Ints:

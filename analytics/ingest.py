@@ -23,9 +23,10 @@ from roamcast.analytics.evidence import Segment, joined, joined_texts, rows, wit
 from roamcast.analytics.ingest_journals import journal_tables
 from roamcast.analytics.ingest_orders import OrderRows
 from roamcast.analytics.ingest_sessions import client_events
+from roamcast.analytics.ingest_subscriptions import subscription_tables
 from roamcast.analytics.tables import Ints, Tables
 
-OF_HOSTS = ("session", "ack", "member", "handoff")
+OF_HOSTS = ("session", "ack", "member", "handoff", "ended", "subscribed")
 JOIN = 5
 
 
@@ -51,6 +52,7 @@ def ingest(segments: Sequence[Segment], carried: Sequence[Segment] = ()) -> tupl
         "orders": orders,
         "segments": _segments(segments),
         **client_events(stations, client_of, messages),
+        **subscription_tables(stations, order, client_of),
         **journal_tables(journals, clients),
     }
     return made, tables.violations(conflicts + differences)

@@ -17,6 +17,7 @@ from roamcast.analytics import tables
 from roamcast.analytics.columns import message_key, starts_of
 from roamcast.analytics.evidence import Segment, joined, joined_lists, origin_of
 from roamcast.analytics.tables import PLACE_SHIFT, PLACE_ZERO, Ints
+from roamcast.middleware.rows import Kind
 
 FACTS = ("kind", "host", "incarnation", "number", "hlc", "taken_e", "taken_c", "addressee", "size")
 """What every station's order event says of a message, and what has to be the same everywhere."""
@@ -106,12 +107,15 @@ class OrderRows:
         chosen = self._chosen
         facts = {name: self.fact(name) for name in FACTS}
         client = np.full(len(chosen), tables.NO_CLIENT, np.int64)
-        from_host = facts["host"] != 0
+        said = facts["kind"] >= Kind.ONLINE  # by a station of a host, which has not sent it
+        from_host = (facts["host"] != 0) & ~said
         client[from_host] = client_of(facts["host"][from_host], facts["incarnation"][from_host])
         columns = {
             "slot": self._slot[chosen], "n": self._n[chosen], "kind": facts["kind"], "client": client,
             "number": facts["number"], "hlc": facts["hlc"],
-            "place": (facts["taken_e"] << PLACE_SHIFT) | (facts["taken_c"] + PLACE_ZERO),
+            "place": np.where(
+                said, facts["taken_e"], (facts["taken_e"] << PLACE_SHIFT) | (facts["taken_c"] + PLACE_ZERO)
+            ),
             "addressee": facts["addressee"], "size": facts["size"], "wall": self._wall[chosen],
             "origin": self._own[chosen],
         }  # fmt: skip
@@ -119,6 +123,18 @@ class OrderRows:
         for name, values in facts.items():
             differs |= self._all(name) != values[self._group]
         return tables.table(tables.MESSAGES, columns), self._differences(np.flatnonzero(differs))
+
+    def changes(self, client_of: Callable[[Ints, npt.NDArray[np.uint64]], Ints]) -> dict[str, Ints]:
+        """Columns of `tables.CHANGES`, in no order: where each station has ordered subscriptions and their ends."""
+        kind = self.fact("kind")
+        rows = np.flatnonzero(((kind >= Kind.SUB) & (kind <= Kind.NOSUB))[self._group])
+        facts = {name: self._all(name)[self._chosen][self._group[rows]] for name in FACTS}
+        return {
+            "client": client_of(facts["host"], facts["incarnation"]), "topic": facts["addressee"],
+            "number": facts["number"], "sub": facts["kind"] == Kind.SUB, "slot": self._slot[rows], "n": self._n[rows],
+            "place": (facts["taken_e"] << PLACE_SHIFT) | (facts["taken_c"] + PLACE_ZERO),
+            "station": self._station[rows], "position": joined(self._stations, "order", "position")[rows],
+        }  # fmt: skip
 
     def _differences(self, rows: Ints) -> list[Finding]:
         """One for each message of these rows; the first row is told, by the order of messages and times."""

@@ -16,7 +16,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from roamcast.analytics import tables
 from roamcast.analytics.columns import found, laid_out, starts_of
 from roamcast.analytics.evidence import Segment, joined, joined_lists, origin_of
-from roamcast.analytics.tables import PLACE_SHIFT, PLACE_ZERO, Ints, Tables
+from roamcast.analytics.tables import PLACE_SHIFT, PLACE_ZERO, Ints, Tables, is_sent
 
 
 class Clients(Protocol):
@@ -28,12 +28,12 @@ class Clients(Protocol):
 
 def client_events(stations: Sequence[Segment], client_of: Clients, messages: pa.Table) -> Tables:
     """Make `sessions`, `acks`, `members`, `handoffs` and `closed`."""
-    opened = _columns(stations, "session", client_of, "e", "at", "le", "c", "gap")
+    opened = columns_of_event(stations, "session", client_of, "e", "at", "le", "c", "gap")
     base, spool = (joined_lists(stations, "session", name) for name in ("base", "spool"))
     by = np.lexsort((-opened["le"], opened["wall"], opened["station"], opened["e"], opened["client"]))
     by = by[starts_of(opened["client"][by], opened["e"][by], opened["station"][by])]
     opened = {name: values[by] for name, values in opened.items()}
-    acks = _acks(_columns(stations, "ack", client_of, "e", "c"), opened)
+    acks = _acks(columns_of_event(stations, "ack", client_of, "e", "c"), opened)
     acked = _reached(opened, acks)
     return {
         "sessions": tables.table(
@@ -54,7 +54,7 @@ def client_events(stations: Sequence[Segment], client_of: Clients, messages: pa.
     }
 
 
-def _columns(stations: Sequence[Segment], event: str, client_of: Clients, *names: str) -> dict[str, Ints]:
+def columns_of_event(stations: Sequence[Segment], event: str, client_of: Clients, *names: str) -> dict[str, Ints]:
     """Columns of an event about hosts, with `client`, `station`, `seg`, `off` and `wall`."""
     segment = origin_of(stations, event)
     made = {name: joined(stations, event, name) for name in (*names, "wall")}
@@ -108,8 +108,9 @@ def _given(opened: dict[str, Ints], messages: pa.Table) -> Ints:
     """The largest position that a send of the host names in each session; very small if none does."""
     given = np.full(len(opened["e"]), -PLACE_ZERO)
     client, kind = tables.column(messages, "client"), tables.column(messages, "kind")
-    place = tables.column(messages, "place")[(client >= 0) & (kind <= 2)]
-    keys = session_keys(client[(client >= 0) & (kind <= 2)], place >> PLACE_SHIFT)
+    sends = (client >= 0) & is_sent(kind)
+    place = tables.column(messages, "place")[sends]
+    keys = session_keys(client[sends], place >> PLACE_SHIFT)
     position = (place & ((1 << PLACE_SHIFT) - 1)) - PLACE_ZERO
     by = np.lexsort((position, keys))
     first = starts_of(keys[by])
@@ -121,14 +122,14 @@ def _given(opened: dict[str, Ints], messages: pa.Table) -> Ints:
 
 
 def _members(stations: Sequence[Segment], client_of: Clients) -> pa.Table:
-    made = _columns(stations, "member", client_of, "what")
+    made = columns_of_event(stations, "member", client_of, "what")
     by = np.lexsort((made["wall"], made["station"], made["client"]))
     base = _lists(joined_lists(stations, "member", "base"), by)
     return tables.table(tables.MEMBERS, {**{name: values[by] for name, values in made.items()}, "base": base})
 
 
 def _handoffs(stations: Sequence[Segment], client_of: Clients) -> pa.Table:
-    made = _columns(stations, "handoff", client_of, "e", "slot")
+    made = columns_of_event(stations, "handoff", client_of, "e", "slot")
     made["to"] = made.pop("slot")
     by = np.lexsort((made["wall"], made["e"], made["client"]))
     return tables.table(tables.HANDOFFS, {name: values[by] for name, values in made.items()})

@@ -18,13 +18,18 @@ from roamcast.analytics import receivers, tables
 from roamcast.analytics.checks import causal, clock, completeness, fifo, journals, latency, stamps
 from roamcast.analytics.checks.exactly_once import Accounts
 from roamcast.analytics.days import DAY
-from roamcast.analytics.history import NEVER, REFUSED, History
+from roamcast.analytics.history import NEVER, History
 from roamcast.analytics.membership import Membership
+from roamcast.analytics.owed import Owed
 from roamcast.analytics.receivers import Journals, Receiver
 from roamcast.analytics.streams import Deliveries, Places, Sessions, add_walls
-from roamcast.analytics.tables import INFO, UNDECIDED, VIOLATION, Ints, Tables
+from roamcast.analytics.subscriptions import Subscriptions
+from roamcast.analytics.tables import INFO, UNDECIDED, VIOLATION, Flags, Ints, Tables, is_given
+from roamcast.analytics.withheld import Withheld
 
-NOT_SURE = frozenset({"missing", "base_unearned", "gap_unexplained", "causal", "claim_not_given", "invented"})
+NOT_SURE = frozenset({
+    "missing", "base_unearned", "gap_unexplained", "causal", "claim_not_given", "invented", "not_subscribed",
+})  # fmt: skip
 """Findings that rest on something *not* being in a log: of a host whose evidence is not whole they prove nothing."""
 
 GRACE = DAY
@@ -49,6 +54,8 @@ class Options:
     """Slot -> n from which on stamps are known, where that is not 1."""
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)
     """(host, incarnation) -> own number up to which earlier nights have seen all."""
+    has_subscriptions: bool = True
+    """Subscriptions of before are known, too."""
 
 
 @dataclass(slots=True)
@@ -83,13 +90,18 @@ class Case:
         self.names: list[str] = made["clients"].column("name").to_pylist()
         self.history = History(made)
         self.sessions = Sessions(self.history, made)
+        self.subscriptions = Subscriptions(self.history, self.sessions, made, options.floor)
+        self.owed = Owed(self.history, self.sessions, self.subscriptions, made, options.has_subscriptions)
         self.journals = Journals(self.history, made)
         self._journaled = set(self.journals.clients.tolist())
+        self.withheld = Withheld(self.history, self.sessions, self.subscriptions, self.owed, self.journals)
         self.sent_place = receivers.sent_places(self.history, self.journals)
-        self.places = Places(self.history, self.sessions, self.journals)
+        self.places = Places(self.history, self.sessions, self.journals, self.subscriptions)
         self.stamps = stamps.Stamps(self.history, made["stamps"], options.stamps_start)
         self.membership = Membership(self.history, self.sessions, made)
-        self.accounts = Accounts(self.history, self.sessions, self.membership, self.names, options.floor, options.since)
+        self.accounts = Accounts(
+            self.history, self.sessions, self.membership, self.owed, self.names, options.floor, options.since
+        )
         self.clock: Ints = self.history.hlc
         """T; the engine replaces it by the repaired one if it does not extend happened-before."""
         self.holes = fifo.holes(orders)
@@ -163,7 +175,7 @@ class Case:
         last[np.unique(column)] = 0
         np.maximum.at(last, column, n)
         waiting = (history.n > last[history.column]) & (history.n <= self.membership.cut[history.column])
-        return np.flatnonzero(waiting & (history.kind <= REFUSED))
+        return np.flatnonzero(waiting & is_given(history.kind))
 
     # ---- clients ----
 
@@ -175,7 +187,7 @@ class Case:
 
     def deliveries(self, begin: int, end: int) -> Deliveries:
         """What the sessions of clients begin to end - 1 gave."""
-        made = self.sessions.expand(self.history, begin, end)
+        made = self.sessions.expand(self.history, begin, end, self.subscriptions.expand(begin, end))
         add_walls(made, self.acks(begin, end))
         return made
 
@@ -208,15 +220,21 @@ class Case:
         scratch = np.full(history.count, -1, np.int64)
         pairs = []
         everybody = list(self.clients(begin, end, found))
-        judged = {receiver.client: self._by_journal(receiver.client, claims) for receiver, claims in everybody}
+        kept = {
+            receiver.client: self.withheld.of_claims(receiver.client, claims)
+            for receiver, claims in everybody
+            if receiver.client in self._journaled
+        }
+        judged = {receiver.client: self._by_journal(receiver.client, claims, kept) for receiver, claims in everybody}
         for receiver, claims in everybody:
             client, name = receiver.client, self.names[receiver.client]
             mine = judged[client]
             life = self.membership.lives.get(client)
             earlier = [judged[c] for c in life.heir_of] if life else []
-            account, rows = self.accounts.check(client, mine, earlier)
+            hidden = self.withheld.messages(client) if client in self._journaled else None
+            account, rows = self.accounts.check(client, mine, earlier, hidden)
             if client in self._journaled:
-                outcome.findings += journals.against_claims(history, self.journals, client, name, claims)
+                outcome.findings += journals.against_claims(history, self.journals, client, name, claims, kept[client])
                 by_claims = self.accounts.check(client, claims, earlier)[1]
                 outcome.findings += journals.only_there(self.journals, client, by_claims)
             outcome.findings += clock.not_extended(history, history.hlc, receiver, name, self.membership.cut)
@@ -234,13 +252,16 @@ class Case:
         outcome.findings = [self._weighed(row) for row in outcome.findings]
         return outcome
 
-    def _by_journal(self, client: int, claims: Deliveries) -> Deliveries:
-        return journals.judged_by(self.journals, client, claims) if client in self._journaled else claims
+    def _by_journal(self, client: int, claims: Deliveries, kept: dict[int, Flags]) -> Deliveries:
+        if client not in self._journaled:
+            return claims
+        return journals.judged_by(self.journals, client, claims, kept[client])
 
     def _judged(self, outcome: Outcome, found: list[causal.Pairs]) -> list[dict[str, Any]]:
         pairs = causal.Pairs.joined(found)
         outcome.pairs += len(pairs.x)
-        past = causal.Past(self.history, self.clock, self.places.first, self.sent_place)
+        topics_of = (self.subscriptions.pairs_of, self.subscriptions.pair_topic)
+        past = causal.Past(self.history, self.clock, self.places.first, self.sent_place, topics_of)
         host = self.sessions.host_of_client
         return causal.judge(self.history, past, self.stamps, pairs, host, self.names)
 

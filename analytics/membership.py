@@ -17,6 +17,9 @@ from roamcast.analytics.history import NEVER, History
 from roamcast.analytics.streams import Sessions, ragged
 from roamcast.analytics.tables import Flags, Ints, Tables
 
+BIND = 4
+"""Kind of the row by which an incarnation is the first one of its host."""
+
 ENROLLED, EXPIRED, LEFT = 0, 1, 2
 """`what` of members; as in middleware/delivery_log.py."""
 
@@ -52,6 +55,8 @@ class Membership:
         self._base = matrix(*ragged(members, "base"), width)[:, history.slots]
         self._join = tables.column(clients, "join")
         self._sessions = sessions
+        self._first = set(history.client[history.kind == BIND].tolist())
+        """Clients that are known to be the first incarnations of their hosts."""
         incarnation = clients.column("incarnation").to_numpy()
         self._unbound = incarnation == 0
         self.lives: dict[int, Life] = {}
@@ -87,11 +92,13 @@ class Membership:
         enrolments = rows[self.what[rows] == ENROLLED]
         bound = [client for client in its if not self._unbound[client] and self._first_session(client) is not None]
         earliest = min(map(self._first_wall, bound), default=0)
+        is_told = not self._first.isdisjoint(bound)
 
         def place(client: int) -> tuple[int, int]:
-            """Without a JOIN row it is the first one, or that row is not ordered yet."""
+            """Without a JOIN row it is the first one, as a BIND row says, or that row is not ordered yet."""
             join, wall = int(self._join[client]), self._first_wall(client)
-            return join or (0 if wall == earliest else NEVER), wall
+            first = client in self._first if is_told else wall == earliest
+            return join or (0 if first else NEVER), wall
 
         bound.sort(key=place)
         left = [int(w) for w in self.wall[rows[(self.what[rows] == LEFT)]]]

@@ -189,6 +189,7 @@ def run_night(
         floor=carried.floor,
         stamps_start=carried.floor,
         numbers=carried.numbers,
+        has_subscriptions=carried.has_subscriptions,
     )
     report = engine.judge(above(made, carried), differences, made["orders"], options, say)
     of_nights = [_of_left_behind(report, carried), _given_up(report, carried, day), tables.violations(more)]

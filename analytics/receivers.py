@@ -14,9 +14,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
 from roamcast.analytics.columns import found, place_of, running_max
-from roamcast.analytics.history import REFUSED, History
+from roamcast.analytics.history import History
 from roamcast.analytics.streams import Deliveries
-from roamcast.analytics.tables import NO_CLIENT, Flags, Ints, Tables
+from roamcast.analytics.tables import NO_CLIENT, Flags, Ints, Tables, is_given
 
 LEFT_BEHIND = ("closed", "unsigned", "open", "torn")
 """Status of a journal's segments as an agent leaves them behind, also one that is killed."""
@@ -168,6 +168,6 @@ def stations(history: History) -> Iterator[Receiver]:
     scratch, nothing = np.zeros(history.count + 1, np.int64), np.zeros(0, np.int64)
     for station, order in history.orders.items():
         first = first_occurrences(order.message, scratch)
-        first = first[history.kind[order.message[first]] <= REFUSED]
+        first = first[is_given(history.kind[order.message[first]])]
         message, position, wall = (values[first] for values in (order.message, order.position, order.wall))
         yield Receiver(NO_CLIENT, station, message, position, wall, nothing, nothing)

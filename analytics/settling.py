@@ -14,9 +14,10 @@ from roamcast.analytics.carried import Carried, Log, Row
 from roamcast.analytics.checks.stamps import UNKNOWN
 from roamcast.analytics.engine import Report
 from roamcast.analytics.evidence import Segment
-from roamcast.analytics.history import NEVER, REFUSED
+from roamcast.analytics.history import NEVER
 from roamcast.analytics.judgement import Case
-from roamcast.analytics.tables import Ints
+from roamcast.analytics.settling_topics import subscriptions
+from roamcast.analytics.tables import Ints, is_sent
 
 MARGIN = 600_000_000
 """us before midnight that are never settled: clocks of stations differ, and a row is ordered after it was made."""
@@ -35,6 +36,7 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
         return Carried(
             day, True, carried.held_since or day, carried.cut, carried.heads, carried.read_from, carried.floor,
             carried.stamps, carried.numbers, carried.ended, carried.events, carried.left_behind,
+            carried.has_subscriptions,
         )  # fmt: skip
     cut = _cut(report, *times)
     floor = _floor(case, carried, cut)
@@ -58,6 +60,7 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
         carried.ended | set(tables.column(case.made["closed"], "slot").tolist()),
         _events(case, floor),
         _left_behind(report, carried, floor),
+        carried.has_subscriptions,
     )
 
 
@@ -172,7 +175,7 @@ def _numbers(case: Case, carried: Carried, floor: dict[int, int]) -> dict[tuple[
     history = case.history
     made = dict(carried.numbers)
     limit = np.array([floor.get(slot, 0) for slot in history.slots.tolist()], np.int64)
-    closed = np.flatnonzero((history.client >= 0) & (history.kind <= REFUSED))
+    closed = np.flatnonzero((history.client >= 0) & is_sent(history.kind))
     closed = closed[history.n[closed] < limit[history.column[closed]]] if len(closed) else closed
     clients = case.made["clients"]
     hosts, incarnations = clients.column("host").to_pylist(), clients.column("incarnation").to_pylist()
@@ -184,7 +187,9 @@ def _numbers(case: Case, carried: Carried, floor: dict[int, int]) -> dict[tuple[
 
 
 def _events(case: Case, floor: dict[int, int]) -> dict[int, dict[str, list[Row]]]:
-    """Membership; sessions in which something that is not settled may have been given; how far they came."""
+    """Membership; sessions in which something that is not settled may have been given; how far they came; what stands
+    of subscriptions.
+    """
     made: dict[int, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     tables_of = case.made
     clients = tables_of["clients"]
@@ -213,6 +218,8 @@ def _events(case: Case, floor: dict[int, int]) -> dict[int, dict[str, list[Row]]
         made[row["station"]]["member"].append((row["wall"], (*of, row["what"], row["base"])))
     for row in tables_of["closed"].to_pylist():
         made[row["station"]]["closed"].append((row["wall"], (row["slot"], row["heir"], row["cut"])))
+    for station, event, row_of in subscriptions(case, floor, kept):
+        made[station][event].append(row_of)
     for host, name in sorted(set(zip(hosts, case.names, strict=True))):
         if not name.startswith("#"):
             made[int(host) >> 32]["host"].append((0, (host, name)))

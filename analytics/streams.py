@@ -6,6 +6,7 @@ per delivery or per session. `Places` answers the opposite question: when was th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,14 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
-from roamcast.analytics.columns import found, laid_out, matrix, starts_of
-from roamcast.analytics.history import NEVER, TO_ALL, History
+from roamcast.analytics.columns import found, laid_out, matrix, message_key, starts_of
+from roamcast.analytics.history import NEVER, TO_ALL, TO_SUBSCRIBERS, History
 from roamcast.analytics.ingest_sessions import session_keys
 from roamcast.analytics.tables import PLACE_SHIFT, PLACE_ZERO, Flags, Ints, Tables
 
 if TYPE_CHECKING:
     from roamcast.analytics.receivers import Journals
+    from roamcast.analytics.subscriptions import Subscriptions
 
 Deliveries = dict[str, Ints]
 """Columns of `tables.DELIVERIES`, sorted by (client, place); and `slot`, `n` of the message."""
@@ -41,8 +43,17 @@ class Sessions:
         """Whether the host took part. If not, its WELCOME never came, and what the base says is no claim."""
         self.host_of_client: Ints = np.searchsorted(history.hosts, tables.column(clients, "host"))
         self.first = self._first_positions(history)
-        self._low, self._high = self._ranges(history)
+        self.low, self.high = self._ranges(history)
+        """The rows of `History.all_orders` in which each session can have given anything."""
+        self._low, self._high = self.low, self.high
+        if history.plain is not None:
+            self._low, self._high = np.searchsorted(history.plain, self.low), np.searchsorted(history.plain, self.high)
         self._spool(history, sessions)
+        self.dropped: Flags = np.zeros(len(self.spool_session), bool)
+        """Spool entries that went before it was known that they were given, since the SUB that they were owed under had
+        ended; `Subscriptions` fills this in, and the next."""
+        self.topic_rows = np.zeros(len(self.e), np.int64)
+        """How many rows on topics each session has to look at."""
         self.range_of = np.searchsorted(self.client, np.arange(len(self.host_of_client) + 1))
         """Sessions of client i: range_of[i] to range_of[i + 1]."""
 
@@ -76,7 +87,6 @@ class Sessions:
         return first
 
     def _ranges(self, history: History) -> tuple[Ints, Ints]:
-        """The rows of `History.all_orders` in which each session can have given anything."""
         low, high = np.zeros(len(self.e), np.int64), np.zeros(len(self.e), np.int64)
         for station, order in history.orders.items():
             mine = np.flatnonzero(self.station == station)
@@ -96,17 +106,37 @@ class Sessions:
         self.spool_n = values[offsets[:-1][owner] + 2 * element + 1]
         self.spool_message = history.find(self.spool_slot, self.spool_n)
 
+    def in_spool(self, session: Ints, key: Ints) -> Ints:
+        """The position of messages (as `message_key`) in the spools of sessions; 0: not in it."""
+        made = np.zeros(len(session), np.int64)
+        asked = np.flatnonzero(np.isin(session, self.spool_session))
+        keys = message_key(self.spool_slot, self.spool_n)
+        begin, end = np.searchsorted(self.spool_session, (session[asked], session[asked] + 1))
+        owner, at = laid_out(begin, end - begin)
+        hit = np.flatnonzero(keys[at] == key[asked][owner])
+        made[asked[owner[hit]]] = self.spool_position[at[hit]]
+        return made
+
     def rows(self) -> Ints:
         """How many positions each session has at most to look at: about its deliveries, for a broadcast group."""
-        return self._high - self._low
+        return self._high - self._low + self.topic_rows
 
-    def expand(self, history: History, begin: int, end: int) -> Deliveries:
-        """Lay out what the sessions of clients begin to end - 1 gave, sorted by (client, place)."""
+    def expand(self, history: History, begin: int, end: int, more: Iterable[Deliveries] = ()) -> Deliveries:
+        """Lay out what the sessions of clients begin to end - 1 gave, sorted by (client, place).
+
+        more: what they gave for the sake of subscriptions, as `Subscriptions.expand` makes it.
+        """
         a, b = int(self.range_of[begin]), int(self.range_of[end])
         made, spooled = self._from_orders(history, a, b), self._from_spools(a, b)
-        if len(spooled["session"]):  # a session's spool, which has positions below 0, and then what its station ordered
-            made = {name: np.concatenate((spooled[name], values)) for name, values in made.items()}
-            by = np.argsort(made["session"], kind="stable")
+        others = [part for part in more if len(part["session"])]
+        if len(spooled["session"]) or others:  # a session's spool has positions below 0
+            parts = [spooled, made, *others]
+            made = {name: np.concatenate([part[name] for part in parts]) for name in made}
+            by = (
+                np.lexsort((made["position"], made["session"]))
+                if others
+                else np.argsort(made["session"], kind="stable")
+            )
             made = {name: values[by] for name, values in made.items()}
         session = made.pop("session") - a
         count = np.bincount(session, minlength=b - a)
@@ -119,7 +149,7 @@ class Sessions:
     def _from_spools(self, a: int, b: int) -> dict[str, Ints]:
         i, j = np.searchsorted(self.spool_session, (a, b))
         session, position = self.spool_session[i:j], self.spool_position[i:j]
-        taken = position <= self.given[session]
+        taken = (position <= self.given[session]) & ~self.dropped[i:j]
         return {
             "session": session[taken],
             "position": position[taken],
@@ -131,6 +161,7 @@ class Sessions:
     def _from_orders(self, history: History, a: int, b: int) -> dict[str, Ints]:
         session, row = laid_out(self._low[a:b], self._high[a:b] - self._low[a:b])
         session += a
+        row = row if history.plain is None else history.plain[row]
         what = history.all_orders.message[row]
         n = history.n[what]
         width = self.base.shape[1]
@@ -188,10 +219,11 @@ def add_walls(deliveries: Deliveries, acks: pa.Table) -> None:
 class Places:
     """At which place a client was first given a message: by its journal where there is one, else by its sessions."""
 
-    def __init__(self, history: History, sessions: Sessions, journals: Journals) -> None:
+    def __init__(self, history: History, sessions: Sessions, journals: Journals, subscriptions: Subscriptions) -> None:
         self._history = history
         self._sessions = sessions
-        spooled = sessions.spool_position <= sessions.given[sessions.spool_session]
+        self._subscriptions = subscriptions
+        spooled = (sessions.spool_position <= sessions.given[sessions.spool_session]) & ~sessions.dropped
         session = sessions.spool_session[spooled]
         key = self._key(sessions.client[session], sessions.spool_message[spooled])
         place = (sessions.e[session] << PLACE_SHIFT) | (sessions.spool_position[spooled] + PLACE_ZERO)
@@ -230,7 +262,7 @@ class Places:
         owner, session = laid_out(sessions.range_of[client], sessions.range_of[client + 1] - sessions.range_of[client])
         what = message[owner]
         to = history.audience[what]
-        fits = (to == TO_ALL) | (to == sessions.host_of_client[client[owner]])
+        fits = (to == TO_ALL) | (to == sessions.host_of_client[client[owner]]) | (to == TO_SUBSCRIBERS)
         fits &= history.n[what] > sessions.base[session, history.column[what]]
         owner, session, what = owner[fits], session[fits], what[fits]
         best = np.full(len(client), NEVER)
@@ -238,6 +270,7 @@ class Places:
             mine = sessions.station[session] == station
             position = history.position_at(station, what[mine])
             given = (position > 0) & (position <= sessions.given[session[mine]])
+            given[given] = self._subscriptions.were_given(session[mine][given], what[mine][given], position[given])
             place = (sessions.e[session[mine]] << PLACE_SHIFT) | (position + PLACE_ZERO)
             np.minimum.at(best, owner[mine][given], place[given])
         return best

@@ -29,6 +29,34 @@ VIOLATION, UNDECIDED, INFO = "violation", "undecided", "info"
 """Severities: a promise was broken; it cannot be told; worth knowing, and no promise was broken."""
 
 
+FIRST_CONTROL, FIRST_ON_TOPIC, FIRST_CHANGE, FIRST_PRESENCE, LAST_PRESENCE = 3, 8, 11, 14, 15
+"""As in middleware/rows.py, `Kind`; a test compares them."""
+
+
+def is_sent(kind: Ints) -> Flags:
+    """Kinds of rows that a host has sent under a number of its own: messages, subscriptions and their ends."""
+    made: Flags = (kind < FIRST_CONTROL) | ((kind >= FIRST_ON_TOPIC) & (kind < FIRST_PRESENCE))
+    return made
+
+
+def is_given(kind: Ints) -> Flags:
+    """Kinds of rows that some host is given."""
+    made: Flags = (kind < FIRST_CONTROL) | ((kind >= FIRST_ON_TOPIC) & (kind <= LAST_PRESENCE))
+    return made
+
+
+def is_change(kind: Ints) -> Flags:
+    """Kinds of subscriptions and their ends: given to their own sender alone."""
+    made: Flags = (kind >= FIRST_CHANGE) & (kind < FIRST_PRESENCE)
+    return made
+
+
+def is_on_topic(kind: Ints) -> Flags:
+    """Kinds of rows that are given to subscribers of a topic."""
+    made: Flags = (kind >= FIRST_ON_TOPIC) & (kind <= LAST_PRESENCE) & ~is_change(kind)
+    return made
+
+
 def _schema(*columns: tuple[str, pa.DataType]) -> pa.Schema:
     return pa.schema([pa.field(name, kind) for name, kind in columns])
 
@@ -43,7 +71,8 @@ MESSAGES = _schema(
     ("addressee", _i64), ("size", _i32), ("wall", _i64), ("origin", pa.bool_()),
 )  # fmt: skip
 """One row per message, sorted by (slot, n). `client`: the sender. `number`: its own number. `place`: of the send at the
-sender. `wall`: of the order event of the origin station, else the earliest one. `origin`: the origin station's own
+sender. Presence has no sender: its `number` is the attempt, its `place` that of the host's incarnation among the joins
+of its name. `wall`: of the order event of the origin station, else the earliest one. `origin`: the origin station's own
 row is there."""
 
 STAMPS = _schema(("slot", _i32), ("entry", _i32), ("n", _i64), ("value", _i64))
@@ -71,6 +100,20 @@ ACKS = _schema(
 MEMBERS = _schema(("client", _i32), ("station", _i32), ("what", _i8), ("base", pa.list_(_i64)), ("wall", _i64))
 HANDOFFS = _schema(("client", _i32), ("station", _i32), ("e", _i64), ("to", _i32), ("wall", _i64))
 CLOSED = _schema(("station", _i32), ("slot", _i32), ("heir", _i32), ("cut", _i64), ("wall", _i64))
+
+CHANGES = _schema(
+    ("client", _i32), ("topic", _i64), ("number", _i64), ("sub", pa.bool_()), ("slot", _i32), ("n", _i64),
+    ("place", _i64), ("station", _i32), ("position", _i64),
+)  # fmt: skip
+"""Subscriptions (`sub`) and their ends, by the host itself or refused, at every station that has ordered them; sorted
+by (client, topic, number, slot, n, station). `number`: own number. `station` 0: from before its log, at no position;
+only the last SUB on a topic is told so, and its number is 0 unless a station has ordered it."""
+
+ENDED = _schema(
+    ("client", _i32), ("topic", _i64), ("slot", _i32), ("n", _i64), ("e", _i64), ("c", _i64), ("last", _i64),
+    ("station", _i32), ("wall", _i64),
+)  # fmt: skip
+"""SUBs that others than the host have ended: as in middleware/delivery_log.py. Sorted by (client, e, c, slot, n)."""
 
 SEGMENTS = _schema(
     ("writer", _text), ("id", _text), ("slot", _i32), ("incarnation", _u64), ("generation", _i64), ("seq", _i64),
@@ -119,7 +162,7 @@ GAPS = _schema(
 TABLES: dict[str, pa.Schema] = {
     "clients": CLIENTS, "messages": MESSAGES, "stamps": STAMPS, "orders": ORDERS, "sessions": SESSIONS, "acks": ACKS,
     "members": MEMBERS, "handoffs": HANDOFFS, "closed": CLOSED, "segments": SEGMENTS, "given": GIVEN, "sent": SENT,
-    "holes": HOLES,
+    "holes": HOLES, "changes": CHANGES, "ended": ENDED,
 }  # fmt: skip
 """What ingest makes, by name."""
 

@@ -20,6 +20,8 @@ topic. By then it had acknowledged position `c` of session `e`, and the order ha
 between it may have been given still. Both BEFORE: ended before that session began."""
 SUBSCRIBED = "subscribed"
 """The log begins, and the host has been subscribed by the SUB (slot, n) since before that: its base covers it."""
+POSTED, ARRIVED = "posted", "arrived"
+"""Station mail: taken from a program here; delivered here."""
 GIVEN, SENT, GAP, LOST = "given", "sent", "gap", "lost"
 
 STATION_EVENTS: dict[str, dict[str, str]] = {
@@ -40,6 +42,8 @@ STATION_EVENTS: dict[str, dict[str, str]] = {
         "host": INT, "incarnation": WORD, "topic": INT, "slot": INT, "n": INT, "e": INT, "c": INT, "last": INT,
     },
     SUBSCRIBED: {"host": INT, "incarnation": WORD, "topic": INT, "slot": INT, "n": INT},
+    POSTED: {"number": INT, "addressee": INT, "after": INT, "size": INT, "vector": INTS},
+    ARRIVED: {"position": INT, "slot": INT, "number": INT},
 }  # fmt: skip
 """Event -> column -> type; `seq` and `wall` stand before them in every event."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from roamcast.middleware.effects import Channel, Notice, Reject
 from roamcast.middleware.station_frames import Link, LinkFrame
@@ -37,6 +38,34 @@ class Seen:
 
     starts: int
     boot: int
+
+
+class MailBooks(Protocol):
+    """What a station's books say of station mail (causal_unicast); they are durable, and only grow."""
+
+    @property
+    def sent_number(self) -> int:
+        """Number of the newest own mail."""
+
+    def known_of(self, peer: int) -> int:
+        """The highest number of a mail of `peer` that anything here tells of."""
+
+    def acknowledged_by(self, peer: int) -> int:
+        """The highest own number that `peer` has acknowledged."""
+
+
+class NoMail:
+    """The books of a station that has never heard of any mail."""
+
+    sent_number = 0
+
+    def known_of(self, peer: int) -> int:
+        """None."""
+        return 0
+
+    def acknowledged_by(self, peer: int) -> int:
+        """None."""
+        return 0
 
 
 @dataclass(slots=True)

@@ -5,11 +5,12 @@ the channel on which the Link came to the station's slot and answers on that cha
 a frame on a channel without Link is dropped and answered `NoLink`, which makes the other side say Link again.
 
 A store that went back in time must not give numbers that others know already. Each side compares a Link with what it
-has seen: a lower start count, an equal one under another boot number (a copied directory), or a lower own number
-means that the sender went back; it is told `WentBack` on the channel its Link came on and stops. A Link that was
-overtaken can look the same (its rows came by way of a third station): the station that is told WentBack compares with
-what it has *now*, and says Link again if the claim does not hold. A boot number that has passed is not compared
-again: a store does not go back while its process lives.
+has seen: a lower start count, an equal one under another boot number (a copied directory), a lower own number, of rows
+or of station mail, or less known of our mail than it had acknowledged means that the sender went back; it is told
+`WentBack` on the channel its Link came on and stops. A Link that was overtaken can look the same (its rows or its mail
+came by way of a third station): the station that is told WentBack compares with what it has *now*, and says Link again
+if the claim does not hold. A boot number that has passed is not compared again: a store does not go back while its
+process lives.
 
 New numbers wait until every peer has answered, or one has and `SETTLE` has passed since the first Link was said (the
 design asks for one answer; the pause lets the others object).
@@ -28,7 +29,9 @@ from roamcast.middleware.link_effects import (
     Identity,
     Linked,
     LinkEffect,
+    MailBooks,
     Member,
+    NoMail,
     Remember,
     SayLink,
     Seen,
@@ -83,6 +86,7 @@ class Links:
         seen: per slot the newest life seen, from before this process.
         highest: highest number known of a slot's stream (of the own slot: highest given).
         alone: give numbers without any answer (`run --alone`).
+        mail: the station mail that is known of here.
     """
 
     def __init__(
@@ -92,10 +96,12 @@ class Links:
         seen: Mapping[int, Seen],
         highest: Callable[[int], int],
         alone: bool,
+        mail: MailBooks | None = None,
     ) -> None:
         self._me = me
         self._highest = highest
         self._alone = alone
+        self._mail = mail or NoMail()
         self._peers: dict[int, _Peer] = {}
         self._slots: dict[Channel, int] = {}
         self._nolink_at: dict[Channel, int] = {}
@@ -210,7 +216,8 @@ class Links:
             return self._take()
         if self._went_back(peer, frame):
             self._notice("alarm", "peer_store_went_back", peer, frame)
-            self._effects.append(Answer(channel, WentBack(peer.seen.starts, self._highest(frame.slot))))
+            mail = self._mail.known_of(frame.slot), self._mail.acknowledged_by(frame.slot)
+            self._effects.append(Answer(channel, WentBack(peer.seen.starts, self._highest(frame.slot), *mail)))
             return self._take()
         self._passed(peer, frame, now, wall)
         self._bind(channel, peer)
@@ -227,8 +234,8 @@ class Links:
                 self._again(peer, now)
             case Refusal(code, text):
                 self._told_refusal(peer, code, text, now)
-            case WentBack(starts, highest):
-                self._told_went_back(peer, starts, highest, now)
+            case WentBack():
+                self._told_went_back(peer, frame, now)
             case _:
                 self._effects.append(Reject(slot, "unexpected", f"{type(frame).__name__} on a DEALER"))
         return self._take()
@@ -283,22 +290,30 @@ class Links:
 
     def _judge(self, peer: _Peer, frame: Link) -> bool:
         """True, and Stop, if the peer knows more of this station than the station itself."""
-        mine = self._highest(self._me.slot)
-        if frame.your_starts <= self._me.starts and frame.highest_yours <= mine:
+        told = WentBack(frame.your_starts, frame.highest_yours, frame.mail_yours)
+        if frame.your_starts <= self._me.starts and not self._knows_more(peer, told):
             return False
-        self._stop(peer, frame.your_starts, frame.highest_yours)
+        self._stop(peer, told)
         return True
+
+    def _knows_more(self, peer: _Peer, told: WentBack) -> bool:
+        """Whether the peer knows more of this station's rows or mail than the station itself, now."""
+        mail = self._mail
+        ahead = told.highest > self._highest(self._me.slot) or told.mail_sent > mail.sent_number
+        return ahead or told.mail_acked > mail.known_of(peer.member.slot)
 
     def _went_back(self, peer: _Peer, frame: Link) -> bool:
         if frame.boot == peer.seen.boot and frame.starts == peer.seen.starts:
             return False
-        return frame.starts <= peer.seen.starts or frame.highest_own < self._highest(frame.slot)
+        mail, slot = self._mail, frame.slot
+        older = frame.mail_own < mail.known_of(slot) or frame.mail_yours < mail.acknowledged_by(slot)
+        return older or frame.starts <= peer.seen.starts or frame.highest_own < self._highest(slot)
 
-    def _told_went_back(self, peer: _Peer, starts: int, highest: int, now: int) -> None:
-        if starts >= self._me.starts or highest > self._highest(self._me.slot):
-            self._stop(peer, starts, highest)
+    def _told_went_back(self, peer: _Peer, told: WentBack, now: int) -> None:
+        if told.starts >= self._me.starts or self._knows_more(peer, told):
+            self._stop(peer, told)
         else:
-            self._again(peer, now)  # that Link was overtaken by rows
+            self._again(peer, now)  # that Link was overtaken by rows or mail
 
     def _told_refusal(self, peer: _Peer, code: str, text: str, now: int) -> None:
         peer.answered = False
@@ -342,11 +357,16 @@ class Links:
             highest_yours=self._highest(peer.member.slot),
             your_starts=peer.seen.starts,
             wall=wall,
+            mail_own=self._mail.sent_number,
+            mail_yours=self._mail.known_of(peer.member.slot),
         )
 
-    def _stop(self, peer: _Peer, starts: int, highest: int) -> None:
-        mine = f"own start {self._me.starts}, own number {self._highest(self._me.slot)}"
-        theirs = f"{peer.member.id} has seen start {starts}, number {highest}"
+    def _stop(self, peer: _Peer, told: WentBack) -> None:
+        mail, slot = self._mail, peer.member.slot
+        mine = f"own start {self._me.starts}, own number {self._highest(self._me.slot)}, mail {mail.sent_number}"
+        theirs = f"{peer.member.id} has seen start {told.starts}, number {told.highest}, mail {told.mail_sent}"
+        if told.mail_acked > mail.known_of(slot):
+            theirs += f", and was told that its mail {told.mail_acked} is here, where {mail.known_of(slot)} is known"
         self._effects.append(Stop(f"{REMEDY} ({mine}; {theirs})"))
 
     def _notice(self, level: str, event: str, peer: _Peer, frame: Link) -> None:

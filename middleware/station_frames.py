@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from roamcast.middleware.causal_unicast.frames import MailLinkFrame
 from roamcast.middleware.lan_update.records import LanFrame
 from roamcast.middleware.membership.view import GroupView, View
 from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem, Vector
@@ -27,14 +28,22 @@ class Link:
     your_starts: int
     """Highest `starts` seen of the receiver."""
     wall: int
+    mail_own: int = 0
+    """Number of the sender's newest station mail, to anybody."""
+    mail_yours: int = 0
+    """Highest number of a station mail of the receiver that anything at the sender tells of."""
 
 
 @dataclass(slots=True, frozen=True)
 class WentBack:
-    """Your store went back in time: I have seen a higher start count or own number of you."""
+    """Your store went back in time: I have seen a higher start count or own number of you, or more of your mail."""
 
     starts: int
     highest: int
+    mail_sent: int = 0
+    """Highest number of a station mail of yours that I know of."""
+    mail_acked: int = 0
+    """Highest number of a station mail of mine that you have acknowledged."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -376,4 +385,4 @@ CustodyFrame = (
 )
 LinkFrame = Link | WentBack | NoLink | Refusal
 PeerFrame = DataBatch | Claims | Nack | BodyFrame | CustodyFrame | GroupFrame | LanFrame
-StationFrame = LinkFrame | PeerFrame
+StationFrame = LinkFrame | PeerFrame | MailLinkFrame

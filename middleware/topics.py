@@ -36,14 +36,24 @@ class Topics:
         topics: those of the configuration.
         presence: hosts may ask for the presence of hosts.
         before: the names of its topics are remembered, for topics that are no more.
+        former: names of topics, by number, that are or were before anything that `before` knows.
     """
 
-    def __init__(self, topics: Iterable[Topic] = (), *, presence: bool = False, before: Topics | None = None) -> None:
+    def __init__(
+        self,
+        topics: Iterable[Topic] = (),
+        *,
+        presence: bool = False,
+        before: Topics | None = None,
+        former: Mapping[int, str] | None = None,
+    ) -> None:
         self.presence = presence
         self._by_name = {topic.name: topic for topic in topics}
         self._by_number = {topic.number: topic for topic in self._by_name.values()}
         names: dict[int, str] = {} if before is None else before._names
-        self._names: dict[int, str] = names | {topic.number: topic.name for topic in self._by_name.values()}
+        self._names: dict[int, str] = {**(former or {}), **names} | {
+            topic.number: topic.name for topic in self._by_name.values()
+        }
 
     def __len__(self) -> int:
         return len(self._by_number)

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from roamcast.middleware.causal_unicast.errors import MailRefused
+from roamcast.mss_station.errors import MailReaderBusy, MailUnknown, StationStopped
+from roamcast.mss_station.mail_door import MailLoss, StationMessage
 from roamcast.mss_station.station import Station
 
-__all__ = ["Station"]
+__all__ = [
+    "MailLoss",
+    "MailReaderBusy",
+    "MailRefused",
+    "MailUnknown",
+    "Station",
+    "StationMessage",
+    "StationStopped",
+]

@@ -1,6 +1,6 @@
 """The command `mss-station`. Exit codes: 0 fine, 1 `logs verify` has found something, 2 wrong use, 3 could not run.
 
-`status` of a stopped station gives 3.
+`status` of a stopped station gives 3; a `message` of which nobody knows whether it was taken 4.
 
 `run` ends with 0 when it was told to (SIGTERM), or when the orderly retirement of its station is done.
 """
@@ -23,6 +23,7 @@ from roamcast.mss_station import (
     config_commands,
     host_commands,
     log_commands,
+    mail_commands,
     setup_commands,
     station_commands,
     topic_commands,
@@ -178,6 +179,7 @@ def parser() -> argparse.ArgumentParser:
 
     host_commands.add_parsers(commands)
     station_commands.add_parsers(commands)
+    mail_commands.add_parsers(commands)
     topic_commands.add_parsers(commands)
     config_commands.add_parsers(commands)
     log_commands.add_parsers(commands)

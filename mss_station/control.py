@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +20,8 @@ import zmq
 from roamcast.middleware.errors import Error
 
 SOCKET_NAME: Final = "control"
-REQUEST_BYTES_MAX: Final = 64 << 10
+REQUEST_BYTES_MAX: Final = 512 << 10
+"""Above that of the largest station mail, as base64."""
 ANSWER_BYTES_MAX: Final = 64 << 20
 CLIENTS_MAX: Final = 16
 CONNECT_TIMEOUT_S: Final = 2.0
@@ -53,6 +56,8 @@ class Client:
         self.connection = connection
         self.received = b""
         self.pending = b""
+        self.on_end: Callable[[], None] = lambda: None
+        """Called once, when it is hung up."""
 
     def answer(self, answer: Json) -> None:
         """Queue `answer`; the loop sends it."""
@@ -153,6 +158,7 @@ class ControlServer:
         if self._clients.pop(descriptor, None) is not None:
             self._poller.unregister(descriptor)
             client.connection.close()
+            client.on_end()
 
     def close(self) -> None:
         """Hang up all clients and remove the socket."""
@@ -163,19 +169,31 @@ class ControlServer:
         self._path.unlink(missing_ok=True)
 
 
-def ask(directory: Path, request: Json) -> Json:
-    """Send `request` to the station that runs on `directory` and return its answer.
+class Conversation:
+    """Requests to the station that runs on `directory`, one after the other, on one connection.
 
     Raises:
         NotRunning: no station listens there.
-        ControlError: it does not answer, or this user may not ask.
+        ControlError: this user may not ask.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(CONNECT_TIMEOUT_S)
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._received = b""
+        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._connect()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _connect(self) -> None:
+        directory = self._directory
+        self._connection.settimeout(CONNECT_TIMEOUT_S)
         try:
             address, folder = _address(directory)
             try:
-                connection.connect(address)
+                self._connection.connect(address)
             finally:
                 if folder is not None:
                     os.close(folder)
@@ -183,14 +201,48 @@ def ask(directory: Path, request: Json) -> Json:
             raise NotRunning(f"no station runs on {directory}") from None
         except OSError as error:
             raise ControlError(f"{directory / SOCKET_NAME}: {error.strerror or error}") from error
-        connection.settimeout(ANSWER_TIMEOUT_S)
+
+    def say(self, request: Json) -> None:
+        """Send a request. Raises ControlError."""
+        self._connection.settimeout(ANSWER_TIMEOUT_S)
         try:
-            connection.sendall(json.dumps(request).encode() + b"\n")
-            with connection.makefile("rb") as lines:
-                line = lines.readline(ANSWER_BYTES_MAX)
+            self._connection.sendall(json.dumps(request).encode() + b"\n")
         except OSError as error:
-            raise ControlError(f"the station on {directory} does not answer ({error})") from error
-    if not line.endswith(b"\n"):
-        raise ControlError(f"the station on {directory} hung up")
-    answer: Json = json.loads(line)
+            raise ControlError(f"the station on {self._directory} does not answer ({error})") from error
+
+    def hear(self, timeout_s: float = ANSWER_TIMEOUT_S) -> Json | None:
+        """The next answer; None: there is none within this time. Raises ControlError: there will be none."""
+        end = time.monotonic() + timeout_s
+        while b"\n" not in self._received:
+            self._connection.settimeout(max(0.001, end - time.monotonic()))
+            try:
+                data = self._connection.recv(1 << 20)
+            except TimeoutError:
+                return None
+            except OSError as error:
+                raise ControlError(f"the station on {self._directory} does not answer ({error})") from error
+            if not data or len(self._received) > ANSWER_BYTES_MAX:
+                raise ControlError(f"the station on {self._directory} hung up")
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        answer: Json = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()
+
+
+def ask(directory: Path, request: Json) -> Json:
+    """Send `request` to the station that runs on `directory` and return its answer.
+
+    Raises:
+        NotRunning: no station listens there.
+        ControlError: it does not answer, or this user may not ask.
+    """
+    with closing(Conversation(directory)) as conversation:
+        conversation.say(request)
+        answer = conversation.hear()
+    if answer is None:
+        raise ControlError(f"the station on {directory} does not answer (timed out)")
     return answer

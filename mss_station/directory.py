@@ -82,9 +82,10 @@ class LanDirectory:
     Args:
         own: the station that asks; it is not its own peer.
         entries: what its store holds.
+        former: names of topics, by number, that its store knows to be or have been.
     """
 
-    def __init__(self, own: StationCard, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, own: StationCard, entries: Mapping[str, Entry], former: Mapping[int, str] | None = None) -> None:
         self._own = own
         self._seen: dict[str, bytes] = {}
         self._records: dict[str, StationRecord] = {}
@@ -96,7 +97,7 @@ class LanDirectory:
         self._cards = HostCards()
         self.book = TopicBook(self._cards)
         """Topics, rights and groups as they were written."""
-        self._topics = Topics()
+        self._topics = Topics(former=former)
         self._topics_due = False
         self._values: dict[str, Plain] = {}
         self._settings = core_settings({})

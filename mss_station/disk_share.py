@@ -12,8 +12,11 @@ LOG_BYTES_LEAST: Final = 64 << 20
 
 
 def log_limit(directory: Path, held_bytes: int, configured: int) -> int:
-    """Bytes that the log of the station in `directory` may hold now; it holds `held_bytes`. Raises OSError."""
-    usage = shutil.disk_usage(directory)
+    """Bytes that the log of the station in `directory` may hold now; it holds `held_bytes`."""
+    try:
+        usage = shutil.disk_usage(directory)
+    except OSError:
+        return configured
     room = held_bytes + usage.free - usage.total // FREE_SHARE
     return min(configured, max(room, LOG_BYTES_LEAST))
 

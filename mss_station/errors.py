@@ -21,6 +21,18 @@ class RetirementDone(StationRetired):
     """This station was retired in order, and that is done: the process ends, and nothing is wrong."""
 
 
+class StationStopped(Error):
+    """This station does not run (any more): it takes no mail and gives none."""
+
+
+class MailUnknown(StationStopped):
+    """The station has ended in the midst of it: it is not known whether the mail was taken, or is acknowledged."""
+
+
+class MailReaderBusy(Error):
+    """Somebody else takes the mail of this station."""
+
+
 class StoreError(Error):
     """Root of every error of the store and of the station's directory."""
 

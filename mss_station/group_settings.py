@@ -132,6 +132,14 @@ SETTINGS: Final = {
             Settings().topics_max, 1, ENDED_MAX, field="topics_max",
         ),
         Setting(
+            "mail-bytes", Kind.BYTES, "station mail to one station that it has not acknowledged; then `send` refuses",
+            64 * MIB, MIB,
+        ),
+        Setting(
+            "mail-inbox-bytes", Kind.BYTES, "station mail that was not taken at a station; then it takes in no more",
+            64 * MIB, MIB,
+        ),
+        Setting(
             "logs-keep", Kind.DURATION, "how long closed segments of a station's delivery log are kept", 30 * DAY,
             3_600 * SECOND, YEAR,
         ),

@@ -20,6 +20,7 @@ from roamcast.mss_station.log.writer import DeliveryLog
 from roamcast.mss_station.signing import Signer
 from roamcast.mss_station.store import Durability, StationIdentity, Store
 from roamcast.mss_station.tally import Tally
+from roamcast.mss_station.topic_updates import past_topics
 from roamcast.transport.serving_codec import encode_item
 from roamcast.transport.station_files import StationCard, StationConfig
 
@@ -39,7 +40,7 @@ def open_store(path: Path, config: StationConfig) -> Iterator[Opened]:
     identity = StationIdentity(config.card.id, config.card.slot, config.card.generation)
     with Store.open(path, identity, durability=cast(Durability, config.durability or "power")) as store:
         image = store.load()
-        directory = LanDirectory(config.card, image.lan.entries)
+        directory = LanDirectory(config.card, image.lan.entries, past_topics(path))
         if config.durability is None:
             store.set_durability(cast(Durability, group_value(directory, "durability")))
         yield Opened(store, image, directory)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import zmq
 
+from roamcast.middleware.causal_unicast.frames import MailLinkFrame
 from roamcast.middleware.effects import Notice, Reject
 from roamcast.middleware.lan_update.records import LanAck, LanPacket
 from roamcast.middleware.link_effects import Answer, Linked, LinkEffect, Remember, SayLink, Seen, Stop
@@ -40,7 +41,7 @@ LINK_FRAMES: Final = (Link, WentBack, NoLink, Refusal)
 RETIRED: Final = "retired"
 """Code of the Refusal that tells a station that the group has ended its membership."""
 
-Feed = Callable[[int, PeerFrame], None]
+Feed = Callable[[int, PeerFrame | MailLinkFrame], None]
 """(slot of the peer, frame) from a linked channel."""
 
 

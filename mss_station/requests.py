@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 
 from roamcast.middleware.errors import Error
@@ -27,6 +27,7 @@ class Requests:
         status: everything that `mss-station status` shows.
         rotate_hosts: gives this station another key for hosts.
         past_numbers: topic numbers in the history of the configuration.
+        more: commands of other parts.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Requests:
         rotate_hosts: Callable[[], None],
         past_numbers: Callable[[], Iterable[int]],
         status: Callable[[], Json],
+        more: Mapping[str, Callable[[Client, Json], None]],
     ) -> None:
         self._slot = slot
         self._server = server
@@ -58,6 +60,7 @@ class Requests:
             "stations retire": self._retire,
             "invite": self._invite,
             "keys rotate": self._rotate,
+            **more,
         }
 
     def handle(self, client: Client, request: Json) -> None:

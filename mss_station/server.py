@@ -10,7 +10,6 @@ Sources: overview section 5; hot-path.md rules 1-2.
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from typing import Any, Final, cast
 
 import zmq
 
+from roamcast.middleware.causal_unicast.frames import MailBatch, MailLinkFrame
 from roamcast.middleware.effects import Effect, Persist
 from roamcast.middleware.errors import Error
 from roamcast.middleware.host_frames import NoSession, UpFrame
@@ -38,10 +38,12 @@ from roamcast.mss_station.host_port import HostPort
 from roamcast.mss_station.item_budget import ItemBudget
 from roamcast.mss_station.lan_port import LanPort
 from roamcast.mss_station.log.writer import DeliveryLog
+from roamcast.mss_station.mail_part import MailPart, MailQueue
 from roamcast.mss_station.outputs import Outputs
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.store import Store
 from roamcast.mss_station.waiting_hosts import WaitingHosts
+from roamcast.mss_station.wake_up import WakeUp
 
 INPUTS_MAX: Final = 512
 PEER_INPUTS_MAX: Final = 200
@@ -90,31 +92,30 @@ class Server:
         self._spacing_per_host = spacing_per_host
         self.core = make_core(image)
         self._greeted = False
-        self._linked = False
+        self.is_linked = False
+        """Peers have answered since the start: numbers may be given."""
         self._budget = ItemBudget()
         self._core_due: int | None = 0
         """The core's next deadline, as it was when the last tick closed: only a tick changes it."""
         self._tick_open = False
-        self._inputs = 0
-        self._next_tick = 0
-        self._house_at = 0
+        self._inputs = self._next_tick = self._house_at = 0
         self._then: list[Callable[[bool], None]] = []
         self._stopping = False
         self._end: Error | None = None
         self._renewing = False
         self._log_shut: str | None = None
         self._sockets: dict[zmq.Socket[bytes], Callable[[], object]] = {}
-        self._wake_read, self._wake_write = socket.socketpair()
-        self._wake_read.setblocking(False)
-        self._wake_write.setblocking(False)
+        self.wake_up = WakeUp()
         self.poller = zmq.Poller()
-        self.poller.register(self._wake_read.fileno(), zmq.POLLIN)
+        self.poller.register(self.wake_up.descriptor, zmq.POLLIN)
 
     def connect(
         self,
         hosts: HostPort,
         peers: PeerPort,
         lan: LanPort,
+        mail: MailPart,
+        desk: MailQueue,
         outputs: Outputs,
         control: ControlServer,
         handle: Callable[[Client, Json], None],
@@ -130,10 +131,10 @@ class Server:
             follow: takes what the directory has learned; the flag says whether the core is to be told.
             house: work once a second.
         """
-        self.hosts, self.peers, self.lan, self._outputs = hosts, peers, lan, outputs
+        self.hosts, self.peers, self.lan, self.mail, self._desk = hosts, peers, lan, mail, desk
+        self._outputs, self._retired = outputs, retired
         self._waiting = WaitingHosts(hosts, self.guard, self._slot)
         self._control, self._handle, self._follow, self._house = control, handle, follow, house
-        self._retired = retired
 
     def watch(self, polled: zmq.Socket[bytes], read: Callable[[], object]) -> None:
         """Call `read` when the socket has something to read; sockets have their turn in the order of this call."""
@@ -171,10 +172,7 @@ class Server:
     def stop(self) -> None:
         """Finish the tick and return from `run`; may be called by a signal handler or another thread."""
         self._stopping = True
-        try:
-            self._wake_write.send(b"x")
-        except OSError:  # a wake-up is on its way already, or the loop has ended
-            return
+        self.wake_up.ring()
 
     def end(self, error: Error) -> None:
         """The process must end for this reason, once the present tick is over."""
@@ -183,11 +181,6 @@ class Server:
     def renew(self) -> None:
         """Once the present tick is over: a core anew from the store, which has become that of a member."""
         self._renewing = True
-
-    def close(self) -> None:
-        """Give the wake-up descriptors back."""
-        self._wake_read.close()
-        self._wake_write.close()
 
     def _timeout_ms(self) -> int:
         """Until the next thing is due. The poller counts in milliseconds: below one, sleep and poll without waiting."""
@@ -202,14 +195,15 @@ class Server:
     def _next_due(self, now: int) -> int:
         if self.guard.state == "closed":
             return self._house_at
-        due = [self._house_at, self._core_due, self.peers.links.next_deadline(), self.log.next_deadline()]
+        links, log, desk = self.peers.links.next_deadline(), self.log.next_deadline(), self._desk.waits_until()
+        due = [self._house_at, self._core_due, links, log, desk]
         if self.hosts.failed or not self._greeted:
             due.append(now)
         return min(at for at in due if at is not None)
 
     def _read(self, ready: dict[Any, int]) -> None:
-        if self._wake_read.fileno() in ready:
-            self._wake_read.recv(64)
+        if self.wake_up.descriptor in ready:
+            self.wake_up.clear()
         for polled, read in self._sockets.items():
             if polled in ready:
                 read()
@@ -245,12 +239,14 @@ class Server:
         self.open_tick()
         self.core.receive_host(channel, number, frame)
 
-    def _feed_peer(self, slot: int, frame: PeerFrame) -> None:
-        if self.guard.state == "closed" or (self.guard.state == "reserve" and type(frame) is DataBatch):
+    def _feed_peer(self, slot: int, frame: PeerFrame | MailLinkFrame) -> None:
+        if self.guard.state == "closed" or (self.guard.state == "reserve" and isinstance(frame, DataBatch | MailBatch)):
             return  # not acknowledged: it comes again
         self.open_tick()
         if isinstance(frame, LanPacket | LanAck):
             self.lan.receive(slot, frame)
+        elif isinstance(frame, MailLinkFrame):
+            self.mail.receive(slot, frame)
         else:
             self.core.receive_peer(slot, frame)
 
@@ -268,11 +264,12 @@ class Server:
         now, wall = self.clock.now(), self.clock.wall()
         core.begin(now, wall)
         self.lan.begin(now, wall)
+        self.mail.begin(now)
         if not self._greeted:
             self._greeted = True
             self._greet(core)
             core.set_uplinks(self._shut())
-            if self._linked:
+            if self.is_linked:
                 core.set_linked()
         failed = self.hosts.failed
         for channel, failure in failed.items():
@@ -293,25 +290,25 @@ class Server:
         """Other settings hold from now on."""
         self.settings = settings
         self.hosts.configure(settings)
+        self.mail.configure()
         self._configure_core()
 
     def _configure_core(self) -> None:
-        try:
-            limit = log_limit(self._path, self.core.ledger.table.bytes_total, self.settings.retain_bytes)
-        except OSError:
-            limit = self.settings.retain_bytes
+        limit = log_limit(self._path, self.core.ledger.table.bytes_total, self.settings.retain_bytes)
         self.core.configure(replace(self.settings, retain_bytes=limit))
 
     def _advance(self, now: int) -> None:
         self.peers.expire(now, self.clock.wall())
         if self.guard.state == "closed":
             self._waiting.repeat(now, self.settings.wait_interval)
+            self._desk.serve(now)
             return
         self._greet_peers()
-        if not self._linked and self.peers.links.may_number(now):
-            self._linked = True
+        if not self.is_linked and self.peers.links.may_number(now):
+            self.is_linked = True
             self.open_tick()
             self.core.set_linked()
+        self._desk.serve(now)
         if not self._tick_open:
             due = self._core_due is not None and self._core_due <= now
             if self.hosts.failed or not self._greeted or due:
@@ -325,24 +322,30 @@ class Server:
         for slot in linked:
             self.open_tick()
             self.lan.heard(slot, self.peers.links.ahead(slot))
+            self.mail.link_up(slot)
             self.core.receive_peer(slot, Claims(False, (), (), (), 0, 0, want=(self._slot,)))
 
     def _close_tick(self, now: int) -> None:
+        self.mail.tell_obstacles()
         self.core.expire()
         lan_writes, changes = self.lan.flush()
         self._follow(changes, True)
         effects = self.core.flush()
+        mail_writes, logged = self.mail.flush()
+        effects += logged
         self._tick_open = False
         self._inputs = 0
         self._next_tick = now + min(len(self.core.ledger.channels) * self._spacing_per_host, SPACING_MAX)
         writes: list[Write] = [write for effect in effects if type(effect) is Persist for write in effect.writes]
         writes += lan_writes
-        tail = self.log.take(effects, bool(writes))
-        committed = not writes or self.guard.commit([*writes, *tail], now)
-        self.log.closed(committed, bool(writes))
+        commits = bool(writes or mail_writes)
+        tail = self.log.take(effects, commits)
+        committed = not commits or self.guard.commit([*writes, *mail_writes, *tail], now)
+        self.log.closed(committed, commits)
         then, self._then = self._then, []
         if committed:
             self.lan.committed()
+            self.mail.committed()
             self._perform(effects, writes, now)
         for action in then:
             action(committed)
@@ -350,9 +353,8 @@ class Server:
             self._start_again()
         elif self._renewing:
             self._make_again(self._store.load())
-        self._core_due = min(
-            (due for due in (self.core.next_deadline(), self.lan.next_deadline()) if due is not None), default=None
-        )
+        dues = self.core.next_deadline(), self.lan.next_deadline(), self.mail.next_deadline()
+        self._core_due = min((due for due in dues if due is not None), default=None)
 
     def _perform(self, effects: Sequence[Effect], writes: Sequence[Write], now: int) -> None:
         try:
@@ -377,6 +379,7 @@ class Server:
     def _make_again(self, image: DurableState) -> None:
         """A new core; what was begun since the tick was closed was meant for the one before."""
         self.core = self._make_core(image)
+        self.mail.start_again()
         self._greeted = self._renewing = self._tick_open = False
         self._budget = ItemBudget()
         void, self._then = self._then, []

@@ -42,6 +42,9 @@ from roamcast.mss_station.lan_port import LanPort
 from roamcast.mss_station.lock import DirectoryLock, network_filesystem
 from roamcast.mss_station.log.heads import OwnHead, read_heads
 from roamcast.mss_station.log.uploader import Uploader
+from roamcast.mss_station.mail_desk import MailDesk
+from roamcast.mss_station.mail_door import MailDoor, MailLoss, StationMessage
+from roamcast.mss_station.mail_service import MailService
 from roamcast.mss_station.opening import Opened, count_start, greet, group_value, make_core, make_log, open_store
 from roamcast.mss_station.outputs import Outputs
 from roamcast.mss_station.own_record import OwnRecord, check_membership
@@ -55,7 +58,7 @@ from roamcast.mss_station.signing import Signer
 from roamcast.mss_station.sponsor import Sponsor
 from roamcast.mss_station.status import build
 from roamcast.mss_station.tally import Tally
-from roamcast.mss_station.topic_updates import past_numbers
+from roamcast.mss_station.topic_updates import past_topics
 from roamcast.transport.rekeying import rekey_router
 from roamcast.transport.sockets import new_context
 from roamcast.transport.station_files import read_signing_key, read_station
@@ -113,6 +116,7 @@ class Station:
         self._clock = Clock()
         self._stopping = False
         self._running: Server | None = None
+        self._door = MailDoor()
         self.ready = threading.Event()
         """Set once hosts and stations may connect."""
         self._lock = DirectoryLock(self._path)
@@ -137,8 +141,10 @@ class Station:
         """
         went_back.clear(self._path)
         with ExitStack() as stack:
+            stack.callback(lambda: self._door.close("this station has ended"))
             server = self._compose(stack)
             self._running = server
+            self._door.open(server.wake_up.ring)
             card = self._config.card
             _log.info("running: station %s, slot %d, start %d", card.id, card.slot, self._starts)
             self.ready.set()
@@ -155,6 +161,35 @@ class Station:
         self._stopping = True
         if self._running is not None:
             self._running.stop()
+
+    def send(self, station: str, body: bytes, timeout: float | None = None) -> int:
+        """Mail to the program at another station of the group, or to that at this one. For other threads than `run`'s.
+
+        It is durable here when this returns; the number counts what this station has sent, to anybody. It is given
+        there once, after all mail that it may follow; while that station is down it waits here.
+
+        Args:
+            station: its id.
+            timeout: seconds to wait until numbers may be given after a start (a peer has answered); None: for ever.
+
+        Raises:
+            MailRefused: it is not taken; `code`: unknown-station, retired, too-large, mailbox-full, inbox-full, store,
+                not-now, or another one.
+            StationStopped: the station does not run; MailUnknown, one of these: it has ended in the midst of it.
+        """
+        return self._door.send(station, body, timeout)
+
+    def receive(self, timeout: float | None = None) -> StationMessage | MailLoss | None:
+        """The next mail to this station, or the news that own mail was lost; None: there is none within `timeout`.
+
+        Taking the next acknowledges the one before, and so does its `ack`; what is not acknowledged comes again after
+        a start. One thread reads; from the first call on no `mss-station messages` does.
+
+        Raises:
+            MailReaderBusy: a command reads.
+            StationStopped: the station does not run.
+        """
+        return self._door.receive(timeout)
 
     def close(self) -> None:
         """Give the directory back. Call it after `run` has returned."""
@@ -187,7 +222,7 @@ class Station:
         server = self._make_server(opened.image)
         self._log.name_of = lambda number: server.core.ledger.names.get(number)
         self._log.keep = lambda: int(group_value(self._directory, "logs-keep"))
-        stack.callback(server.close)
+        stack.callback(server.wake_up.close)
         self._upload = self._make_uploader(stack)
         self._connect(stack, server, opened)
         return server
@@ -265,17 +300,12 @@ class Station:
         stack.callback(control.close)
         sockets, access = self._bind(stack, server.clock)
         seen = PeersSeen(self._path)
+        mail = MailService(card, directory, server, self._store, self._door, tally)
+        desk = MailDesk(mail, server, self._door)
         hosts = HostPort(sockets.hosts, server.settings, tally, access.number_of, access.ban)
         sponsor = Sponsor(card, directory, server, self._invitations)
-        peers = PeerPort(
-            sockets.stations,
-            self._make_links(server, seen),
-            tally,
-            access.slot_of,
-            access.retired,
-            seen.remember,
-            sponsor.join,
-        )
+        links = self._make_links(server, seen, mail)
+        peers = PeerPort(sockets.stations, links, tally, access.slot_of, access.retired, seen.remember, sponsor.join)
         connections = PeerConnections(
             server,
             peers,
@@ -310,19 +340,22 @@ class Station:
             sponsor,
             rotation,
             lambda: self._rotate_hosts(sockets.hosts, own_record),
-            lambda: past_numbers(self._path),
+            lambda: past_topics(self._path),
             lambda: {
                 **status(),
                 "group": self._group.status(),
                 **sponsor.status(),
+                "mail": mail.status(),
                 "log": {**self._log.status(), "upload": self._upload and self._upload.status()},
                 "rotation_waits_for": rotation.waits_for(),
             },
+            desk.commands,
         )
 
-        parts = [follower.look, own_head.publish, sponsor.look, lambda: rotation.look(server.clock.now())]
+        parts = [follower.look, own_head.publish, sponsor.look, mail.look, lambda: rotation.look(server.clock.now())]
         house = partial(_each, parts if self._upload is None else [*parts, self._upload.look])
-        server.connect(hosts, peers, lan, outputs, control, requests.handle, self._group.ended, follower.follow, house)
+        parts_of_ticks = hosts, peers, lan, mail, desk, outputs
+        server.connect(*parts_of_ticks, control, requests.handle, self._group.ended, follower.follow, house)
         server.watch(sockets.zap.socket, sockets.zap.answer)
         connections.follow(directory.stations())
         for _, watched in sockets.handshakes:
@@ -346,11 +379,11 @@ class Station:
         rekey_router(router, rotate_hosts(self._path))
         own_record.announce()
 
-    def _make_links(self, server: Server, seen: PeersSeen) -> Links:
+    def _make_links(self, server: Server, seen: PeersSeen, mail: MailService) -> Links:
         def highest(slot: int) -> int:
             known = server.core.ledger.fifo.known
             return known[slot] if slot < len(known) else 0
 
         card = self._config.card
         me = Identity(card.group, card.id, card.slot, card.generation, secrets.randbits(64), self._starts)
-        return Links(me, [], seen.seen, highest, self._alone)
+        return Links(me, [], seen.seen, highest, self._alone, mail)

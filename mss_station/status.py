@@ -105,6 +105,7 @@ def table(status: Json) -> str:
         _oldest(status["oldest_undelivered"], names),
         *_configuration(status["configuration"]),
         _topics(status["topics"]),
+        *_mail(status["mail"]),
         *_group(status["group"]),
         *_joins(status),
         "",
@@ -181,6 +182,25 @@ def _topics(told: Json) -> str:
         f"topics: {told['topics']}, {told['last_values']} last values, {told['subscriptions']} subscriptions of hosts "
         f"attached here, presence {'on' if told['presence'] else 'off'}"
     )
+
+
+def _mail(told: Json) -> list[str]:
+    """Lines on station mail."""
+    inbox, held, limits = told["inbox"], told["held"], told["limits"]
+    read = f"read by {told['reader']}" if told["reader"] else "nobody reads"
+    lines = [
+        f"station mail: {told['sent']} sent, {inbox['delivered']} delivered, {inbox['mails']} "
+        f"({_bytes(inbox['bytes'])} of {_bytes(limits['inbox_bytes'])}) not taken yet, {read}"
+    ]
+    if held["mails"]:
+        lines.append(f"{held['mails']} mails ({_bytes(held['bytes'])}) wait here for others that come before them")
+    if told["postponed"]:
+        lines.append(f"{told['postponed']} times a mail was left with its sender for want of room")
+    for one in told["waiting"]:
+        size = f"{_bytes(one['bytes'])} of {_bytes(limits['mail_bytes'])}"
+        lines.append(f"{one['mails']} mails ({size}) wait for {one['station']}, the oldest since {_time(one['since'])}")
+    lines += [f"{count} mails to {station} are lost, for it has ended" for station, count in told["lost"].items()]
+    return lines
 
 
 def _group(told: Json) -> list[str]:

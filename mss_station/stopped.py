@@ -23,7 +23,7 @@ from roamcast.mss_station.schema import HostCard
 from roamcast.mss_station.signing import Signer
 from roamcast.mss_station.store import StoreWrite
 from roamcast.mss_station.tally import Tally
-from roamcast.mss_station.topic_updates import past_numbers
+from roamcast.mss_station.topic_updates import past_topics
 from roamcast.mss_station.updates import Updates, check_serving
 from roamcast.transport.station_files import StationConfig, read_signing_key, read_station
 
@@ -41,7 +41,7 @@ class StoppedStation:
         self._node = make_node(config.card, opened.image.lan, signer)
         self._node.begin(self._clock.now(), self._clock.wall())
         self._node.start()
-        self.updates = Updates(opened.directory, lambda: self._node.entries, self._node.put, lambda: past_numbers(path))
+        self.updates = Updates(opened.directory, lambda: self._node.entries, self._node.put, lambda: past_topics(path))
 
     def enrol(self, name: str, key: str) -> HostCard:
         """Enrol a host here: its card, custody record and row. Raises SchemaError, LanRefused."""

@@ -43,14 +43,15 @@ Written = dict[str, Version]
 """Key -> version of its new entry; nothing where all was so before."""
 
 
-def past_numbers(path: Path) -> set[int]:
-    """Topic numbers in the history of the configuration of the station in `path`. Raises StoreError."""
-    found = set()
+def past_topics(path: Path) -> dict[int, str]:
+    """Names of topics, by number, in the history of the configuration of the station in `path`. Raises StoreError."""
+    found = {}
     for line in read_past(path, TOPICS):
         try:
-            found.add(read_topic(line.entry.key, line.entry.value or b"").number)
+            number = read_topic(line.entry.key, line.entry.value or b"").number
         except SchemaError:
             continue
+        found[number] = line.entry.key.removeprefix(TOPICS)
     return found
 
 

@@ -80,6 +80,14 @@ REPLACED_MAX = 16
 TAKEN_MAX = 16
 SNAPSHOT_HOSTS_MAX = 4_096
 
+MAILS_MAX = 1_024
+"""Station mails of one frame; the sender stops at 1 MiB."""
+
+MAIL_RECORDS_MAX = 65_536
+"""s-records of one mail; with the largest body and vector it fits into a frame."""
+
+MAIL_ACKS_MAX = 4_096
+
 LAN_KEY_BYTES_MAX = 200
 LAN_VALUE_BYTES_MAX = 16 << 10
 LAN_ENTRIES_MAX = 1_000

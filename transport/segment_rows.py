@@ -11,7 +11,8 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from roamcast.middleware.delivery_log import EVENTS, INTS, TEXT
+from roamcast.middleware import delivery_log as log
+from roamcast.middleware.delivery_log import INTS, TEXT
 from roamcast.middleware.errors import InvariantError, ensure
 from roamcast.transport.segment_blocks import CODES, LENGTH, LENGTH_CODE, columns_of, key_order
 
@@ -63,8 +64,17 @@ class Layout:
         """(key of a column, its place in the row; -1: it stands beside), in the order of the keys."""
 
 
-LAYOUTS: Final = {event: Layout(event, code) for code, event in enumerate(sorted(EVENTS, key=key_order))}
-_BY_CODE: Final = list(LAYOUTS.values())
+CODES_OF_EVENTS: Final = (
+    log.ACK, log.GAP, log.HOST, log.LOST, log.SENT, log.GIVEN, log.ORDER, log.CLOSED, log.MEMBER, log.HANDOFF,
+    log.SESSION, log.ENDED, log.SUBSCRIBED, log.POSTED, log.ARRIVED,
+)  # fmt: skip
+"""An event's place is its code in the tails of stores: new ones come behind."""
+
+ensure(sorted(CODES_OF_EVENTS) == sorted(log.EVENTS), "CODES_OF_EVENTS has every event of delivery_log.EVENTS")
+
+_BY_CODE: Final = [Layout(event, code) for code, event in enumerate(CODES_OF_EVENTS)]
+LAYOUTS: Final = {layout.event: layout for layout in sorted(_BY_CODE, key=lambda layout: key_order(layout.event))}
+"""In the order of the keys of a data block."""
 
 Packed = tuple[Layout, bytes, bytes]
 """(layout, row, lists and texts)"""

@@ -30,6 +30,7 @@ from roamcast.transport.layout import (
     octets,
     sentence,
 )
+from roamcast.transport.mail_codec import MAIL_LAYOUTS
 from roamcast.transport.station_fields import (
     EXT,
     MESSAGE,
@@ -79,8 +80,8 @@ _CODE, _TEXT = sentence(limits.CODE_BYTES_MAX), sentence(limits.TEXT_BYTES_MAX)
 
 PEER: Final[Link[frames.StationFrame]] = Link(
     limits.PEER_FRAME_BYTES_MAX,
-    Layout(32, frames.Link, VERSION, NAME, NAME, SLOT, UINT64, UINT64, NATURAL, COUNTER, COUNTER, NATURAL, NATURAL),
-    Layout(33, frames.WentBack, NATURAL, COUNTER),
+    Layout(32, frames.Link, VERSION, NAME, NAME, SLOT, UINT64, UINT64, NATURAL, COUNTER, COUNTER, *4 * (NATURAL,)),
+    Layout(33, frames.WentBack, NATURAL, COUNTER, NATURAL, NATURAL),
     Layout(34, frames.NoLink),
     Layout(35, frames.Refusal, _CODE, _TEXT),
     _BatchLayout(40, frames.DataBatch, SLOT, _ROWS),
@@ -107,6 +108,7 @@ PEER: Final[Link[frames.StationFrame]] = Link(
     Layout(62, frames.Noted, MH, NATURAL),
     Layout(63, frames.GroupQuery, MH, NATURAL),
     *LAN_LAYOUTS,
+    *MAIL_LAYOUTS,
     *GROUP_LAYOUTS,
 )
 

@@ -3,7 +3,7 @@
 Source: audit.md 3.2. A violation needs an inversion against the verified clock T: x before y in happened-before, and a
 receiver that was given y first. Only rows with T below the running maximum are looked at. Whether x is *direct* for y
 (the sender of y had been given x before it sent y) is one question about one client: `streams.Places`. Between direct
-pairs there can be mail that this receiver never gets; that is followed back, mail by mail, down to T of x.
+pairs there can be mail, or messages on topics, that this receiver never gets; they are followed back down to T of x.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def inversions(history: History, clock: Ints, receiver: Receiver, pending: Ints)
         place, wall = (np.concatenate((values, np.zeros(len(owed), np.int64))) for values in (place, wall))
     x, y = inverted_rows(clock[message], lambda: history.client[message])
     asked = (history.client[message[x]] != history.client[message[y]]) | (x >= len(receiver.message))
+    asked &= history.client[message[y]] >= 0  # a station has had no host's past when it tells of presence
     x, y = x[asked], y[asked]
     unseen = x >= len(receiver.message)
     return Pairs(
@@ -121,9 +122,12 @@ First = Callable[[Ints, Ints], Ints]
 
 
 class Past:
-    """Happened-before between messages, as far as chains of direct steps over mail tell it."""
+    """Happened-before between messages, as far as chains of direct steps over mail and topics tell it."""
 
-    def __init__(self, history: History, clock: Ints, first: First, sent_place: Ints) -> None:
+    def __init__(
+        self, history: History, clock: Ints, first: First, sent_place: Ints, topics_of: tuple[Ints, Ints]
+    ) -> None:
+        """topics_of: (begins, topics): those that client i was ever subscribed to are begins[i] to begins[i + 1]."""
         self._history = history
         self._clock = clock
         self._first = first
@@ -132,10 +136,13 @@ class Past:
         self._rank: Ints = np.empty(history.count, np.int64)
         self._rank[np.argsort(clock, kind="stable")] = np.arange(history.count)
         mails = np.flatnonzero((history.kind == MAIL) & (history.audience >= 0))
-        key = (history.audience[mails] << 40) | self._rank[mails]
+        on_topic = history.on_topic[history.client[history.on_topic] >= 0]
+        lines = (history.audience[mails], len(history.hosts) + history.topic[on_topic])
+        key = (np.concatenate(lines) << 40) | self._rank[np.concatenate((mails, on_topic))]
         by = np.argsort(key)
-        self._mail_key, self._mails = key[by], mails[by]
-        self._host = np.where(history.client >= 0, history.client, 0)
+        self._mail_key, self._mails = key[by], np.concatenate((mails, on_topic))[by]
+        """What not everybody gets: mail by addressee, messages of hosts by topic; in the order of T."""
+        self._topics_begin, self._topics = topics_of
 
     def direct(self, x: Ints, y: Ints) -> Flags:
         """Whether the sender of y had sent x, or had been given it, before it sent y."""
@@ -145,15 +152,21 @@ class Past:
         return told
 
     def before(self, x: Ints, y: Ints, host_of_client: Ints) -> tuple[Flags, Ints]:
-        """Whether x happened before y, directly or through mail. Also the last mail of that chain, -1 if direct."""
+        """Whether x happened before y, directly or through what not everybody gets. Also the last such message of that
+        chain, -1 if direct."""
         answer: Flags = self.direct(x, y)
         via = np.full(len(x), -1, np.int64)
         root = np.flatnonzero(~answer)
         early, target, hop = x[root], y[root], np.full(len(root), -1, np.int64)
+        tried = np.zeros(0, np.int64)
         while len(root) and len(self._mails):
             root, early, target, hop = self._step_back(root, early, target, hop, host_of_client)
+            code = root * np.int64(self._history.count + 1) + target
+            fresh = ~np.isin(code, tried)
+            root, early, target, hop = root[fresh], early[fresh], target[fresh], hop[fresh]
             if not len(root):
                 break
+            tried = np.concatenate((tried, code[fresh]))
             hit = self.direct(early, target)
             answer[root[hit]] = True
             via[root[hit]] = hop[hit]
@@ -164,12 +177,17 @@ class Past:
     def _step_back(
         self, root: Ints, early: Ints, target: Ints, hop: Ints, host_of_client: Ints
     ) -> tuple[Ints, Ints, Ints, Ints]:
-        """Replace each target by the mails that its sender had been given before, with T above that of `early`."""
-        host = host_of_client[self._history.client[target]] << 40
-        low = np.searchsorted(self._mail_key, host | self._rank[early], side="right")
-        high = np.searchsorted(self._mail_key, host | self._rank[target], side="left")
+        """Replace each target by what its sender had been given before, with T above that of `early`: mails, and what
+        was sent on its topics.
+        """
+        client = self._history.client[target]
+        of, topic = laid_out(self._topics_begin[client], self._topics_begin[client + 1] - self._topics_begin[client])
+        line = np.concatenate((host_of_client[client], len(self._history.hosts) + self._topics[topic])) << 40
+        of = np.concatenate((np.arange(len(target)), of))
+        low = np.searchsorted(self._mail_key, line | self._rank[early[of]], side="right")
+        high = np.searchsorted(self._mail_key, line | self._rank[target[of]], side="left")
         owner, at = laid_out(low, high - low)
-        mail = self._mails[at]
+        owner, mail = of[owner], self._mails[at]
         given = self._first(self._history.client[target[owner]], mail) <= self._sent_place[target[owner]]
         owner, mail = owner[given], mail[given]
         pair = np.stack((root[owner], mail), axis=1)
@@ -224,7 +242,8 @@ def _proof(history: History, past: Past, x: int, y: int, via: int, names: list[s
     place = place_text(past._sent_place[y])
     if via >= 0:
         at = place_text(past._first(history.client[[y]], np.array([via]))[0])
-        return f"; {sender} had mail {history.name(via)}, sent after {history.name(x)}, at {at} and sent at {place}"
+        what = "mail" if history.kind[via] == MAIL else "message"
+        return f"; {sender} had {what} {history.name(via)}, sent after {history.name(x)}, at {at} and sent at {place}"
     if history.client[x] == history.client[y]:
         return f"; {sender} sent both, {history.name(x)} first"
     at = place_text(past._first(history.client[[y]], np.array([x]))[0])

@@ -14,11 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from roamcast.analytics.columns import place_text
-from roamcast.analytics.history import BROADCAST, TO_ALL, History
+from roamcast.analytics.columns import place_text, topic_text
+from roamcast.analytics.history import BROADCAST, TO_ALL, TO_ITSELF, TO_SUBSCRIBERS, History
 from roamcast.analytics.membership import Life, Membership
+from roamcast.analytics.owed import Owed
 from roamcast.analytics.streams import Deliveries, Sessions
 from roamcast.analytics.tables import INFO, UNDECIDED, Ints
+
+JOINED_AT = -(1 << 32)
+"""Where the positions of a new incarnation begin; as in middleware/host_frames.py, a test compares them."""
 
 PER_HOST_MAX = 100
 """Findings of one kind at one host that are told one by one; the rest is counted in the last one."""
@@ -44,6 +48,7 @@ class Accounts:
         history: History,
         sessions: Sessions,
         membership: Membership,
+        owed: Owed,
         names: list[str],
         floor: Mapping[int, int],
         since: int,
@@ -54,17 +59,21 @@ class Accounts:
         self._history = history
         self._sessions = sessions
         self._membership = membership
+        self._owed = owed
         self._names = names
         self._exists = history.n <= membership.cut[history.column] if history.count else np.zeros(0, bool)
 
-    def check(self, client: int, mine: Deliveries, earlier: list[Deliveries]) -> tuple[Account, list[dict[str, Any]]]:
+    def check(
+        self, client: int, mine: Deliveries, earlier: list[Deliveries], kept: Ints | None = None
+    ) -> tuple[Account, list[dict[str, Any]]]:
         """One client: `mine` is what its sessions gave it, `earlier` what incarnations that it goes on for were given.
+        kept: messages that its agent may have kept to itself, if `mine` is what its journal has.
 
-        Findings: `duplicate`, `missing`, `unverified`, `invented`, `not_meant`, `not_owed`, `base_unearned`,
-        `discontinuity`, `gap_unexplained`.
+        Findings: `duplicate`, `missing`, `unverified`, `invented`, `not_meant`, `not_subscribed`,
+        `subscription_unknown`, `not_owed`, `base_unearned`, `discontinuity`, `gap_unexplained`.
         """
         history = self._history
-        made = self._strange(client, mine)
+        made = self._strange(client, mine) + self._unasked(client, mine)
         real = (mine["acked"] != 0) & (mine["message"] >= 0)
         acked = mine["message"][real]
         counts = np.bincount(acked, minlength=history.count)
@@ -76,6 +85,8 @@ class Accounts:
         for other in earlier:
             ok = (other["acked"] != 0) & (other["message"] >= 0)
             counts = counts + np.bincount(other["message"][ok], minlength=history.count)
+        if kept is not None:
+            counts[kept] += 1
         account = self._account(life, mine, acked, counts)
         made += self._skipped(life, account) + self._early(life, mine)
         made += self._unearned(client, mine) + self._gaps(life, account)
@@ -112,13 +123,41 @@ class Accounts:
                 f"{mine['station'][i]}, but no station tells of that message",
             ))  # fmt: skip
         real = np.flatnonzero((mine["message"] >= 0) & (mine["position"] < 0))  # positions of an order were filtered
-        to = self._history.audience[mine["message"][real]]
-        wrong = real[(to != TO_ALL) & (to != self._sessions.host_of_client[client])]
+        message = mine["message"][real]
+        to = self._history.audience[message]
+        hosts = self._sessions.host_of_client
+        own = (to == TO_ITSELF) & (hosts[self._history.client[message]] == hosts[client])
+        wrong = real[(to != TO_ALL) & (to != TO_SUBSCRIBERS) & ~own & (to != self._sessions.host_of_client[client])]
         for i in wrong[:PER_HOST_MAX].tolist():
             made.append(self._row(
                 "not_meant", client, station=mine["station"][i], slot=mine["slot"][i], n=mine["n"][i],
                 place=mine["place"][i], wall=mine["wall"][i],
                 witness=f"host {self._names[client]} was given {mine['slot'][i]}:{mine['n'][i]}, which is not for it",
+            ))  # fmt: skip
+        return made
+
+    def _unasked(self, client: int, mine: Deliveries) -> list[dict[str, Any]]:
+        """What was sent on topics that the host was not subscribed to there: in spools and journals, as ranges are cut
+        by subscriptions.
+        """
+        every, unknown = self._owed.unasked(client, mine)
+        return self._not_subscribed(client, mine, every[~unknown]) + [
+            {**row, "kind": "subscription_unknown", "severity": UNDECIDED,
+             "witness": f"{row['witness']}, as far as is known: what it was subscribed to before is not"}
+            for row in self._not_subscribed(client, mine, every[unknown])
+        ]  # fmt: skip
+
+    def _not_subscribed(self, client: int, mine: Deliveries, rows: Ints) -> list[dict[str, Any]]:
+        made = []
+        for count, i in enumerate(rows[:PER_HOST_MAX].tolist(), 1):
+            message = int(mine["message"][i])
+            topic = topic_text(int(self._history.addressee[message]))
+            made.append(self._row(
+                "not_subscribed", client, station=mine["station"][i], slot=mine["slot"][i], n=mine["n"][i],
+                place=mine["place"][i], wall=mine["wall"][i],
+                count=1 + (len(rows) - count if count == PER_HOST_MAX else 0),
+                witness=f"host {self._names[client]} was given {self._history.name(message)} on {topic} at "
+                f"{self._where(mine, i)}, where it was not subscribed to it",
             ))  # fmt: skip
         return made
 
@@ -168,7 +207,9 @@ class Accounts:
         base, width = sessions.base[a:b][seen], len(history.slots)
         past = base.max(axis=0, initial=0)
         np.maximum.at(past, history.column[acked], history.n[acked])
-        owed = np.flatnonzero(history.audience_of(life.host) & self._exists & (counts == 0))
+        meant = history.audience_of(life.host)
+        meant[self._owed.of(life.client)[0]] = True
+        owed = np.flatnonzero(meant & self._exists & (counts == 0))
         owed = owed[history.n[owed] > life.start[history.column[owed]]]
         n, column = history.n[owed], history.column[owed]
         skipped = n <= past[column]
@@ -198,7 +239,7 @@ class Accounts:
         """What is in the spool of a session and not acknowledged: pending, though its base covers it."""
         sessions = self._sessions
         i, j = np.searchsorted(sessions.spool_session, (session, session + 1))
-        left = sessions.spool_position[i:j] > sessions.acked[session]
+        left = (sessions.spool_position[i:j] > sessions.acked[session]) & ~sessions.dropped[i:j]
         waiting: Ints = sessions.spool_message[i:j][left]
         return waiting
 
@@ -269,7 +310,8 @@ class Accounts:
             )
             given_up = len(account.given_up) if count == 0 else 0
             text = f"host {name} was told of a gap in session {sessions.e[s]} at station {sessions.station[s]}"
-            joined = s == a and (life.joined or not life.enrolled)
+            settled_join = bool(self._floor) and sessions.at[s] == JOINED_AT  # its JOIN row is not read again
+            joined = s == a and (life.joined or not life.enrolled or settled_join)
             if joined or self._membership.lost or life.expired:  # by whose clock it was first proves nothing
                 why = "its custody had ended" if life.expired else "it is new" if joined else "a station was lost"
                 row |= {"severity": INFO, "witness": f"{text}: {why}; {given_up} messages given up"}

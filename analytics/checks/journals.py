@@ -20,11 +20,14 @@ from roamcast.analytics.tables import INFO, UNDECIDED, Flags, Ints, Tables
 PER_CLIENT_MAX = 100
 
 
-def judged_by(journals: Journals, client: int, claims: Deliveries) -> Deliveries:
-    """What exactly-once is judged by: the journal's rows, and claims from before it begins and from its holes."""
+def judged_by(journals: Journals, client: int, claims: Deliveries, kept: Flags) -> Deliveries:
+    """What exactly-once is judged by: the journal's rows, and claims from before it begins and from its holes.
+
+    kept: claims that the agent may have kept to itself (withheld.py); the stations' word is taken for them.
+    """
     rows = journals.of(client)
     old = claims["place"] < _begin(journals, client)
-    old |= _holed(journals, client, claims)
+    old |= _holed(journals, client, claims) | (kept & ~np.isin(claims["message"], journals.message[rows]))
     count = len(journals.row[rows])
     wall = journals.wall[rows]
     mine = {
@@ -54,9 +57,9 @@ def _begin(journals: Journals, client: int) -> int:
 
 
 def against_claims(
-    history: History, journals: Journals, client: int, name: str, claims: Deliveries
+    history: History, journals: Journals, client: int, name: str, claims: Deliveries, kept: Flags
 ) -> list[dict[str, Any]]:
-    """Find where a client's journal and its stations' claims differ.
+    """Find where a client's journal and its stations' claims differ. kept: as in `judged_by`.
 
     Findings: `claim_not_given`, `journal_hole`, `given_not_claimed`, `claim_order_differs`, `journal_facts_differ`,
     `taken_differs`.
@@ -68,7 +71,7 @@ def against_claims(
     claimed = {column: values[acked] for column, values in claims.items()}
     base = {"client": client, "host": name}
     ends = int(journals.place[rows].max(initial=0))
-    made = _not_given(history, base, claimed, given, ends)
+    made = _not_given(history, base, {column: values[~kept[acked]] for column, values in claimed.items()}, given, ends)
     if holed.any():
         text = f"the journal of {name} has a hole where its agent was killed: of {holed.sum()} messages"
         last = int(claims["wall"][holed].max())

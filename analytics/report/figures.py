@@ -19,10 +19,11 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from roamcast.analytics import tables
 from roamcast.analytics.checks.latency import HOUR, NEGATIVE, PER_DECADE
 from roamcast.analytics.engine import Report
-from roamcast.analytics.history import BROADCAST, MAIL, NEVER, REFUSED
+from roamcast.analytics.history import NEVER
 from roamcast.analytics.streams import Sessions
-from roamcast.analytics.tables import Ints
+from roamcast.analytics.tables import Ints, is_given
 from roamcast.analytics.verdict import CLEAN, VIOLATED
+from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, TOPIC_KINDS, Kind
 
 Floats = npt.NDArray[np.float64]
 
@@ -43,6 +44,12 @@ HOSTS = pa.schema([
 first witness of what decided it. Null: there is none."""
 
 SOUND, OPEN = "closed", "open"
+
+KINDS = {
+    "broadcast": [Kind.BROADCAST], "mail": [Kind.MAIL], "refused": [Kind.REFUSED], "topic": sorted(TOPIC_KINDS),
+    "subscription": sorted(SUBSCRIPTION_KINDS), "presence": sorted(PRESENCE_KINDS),
+}  # fmt: skip
+"""How a report calls messages."""
 
 
 @dataclass(slots=True)
@@ -179,8 +186,7 @@ class Sent:
 
     def counts(self) -> dict[str, int]:
         """How many there are of each kind."""
-        names = {"broadcast": BROADCAST, "mail": MAIL, "refused": REFUSED}
-        return {name: int((self.kind == number).sum()) for name, number in names.items()}
+        return {name: int(np.isin(self.kind, kinds).sum()) for name, kinds in KINDS.items()}
 
 
 def by_hour(report: Report, new: Sent, found: Moves) -> list[dict[str, Any]]:
@@ -208,7 +214,7 @@ def new_messages(report: Report) -> Sent:
     for order in history.orders.values():
         known = order.message >= 0
         np.minimum.at(first, order.message[known], order.wall[known])
-    mine = np.flatnonzero((history.kind <= REFUSED) & (first >= since) & (first < NEVER))
+    mine = np.flatnonzero(is_given(history.kind) & (first >= since) & (first < NEVER))
     return Sent(history.kind[mine], first[mine])
 
 

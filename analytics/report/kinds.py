@@ -40,8 +40,13 @@ KINDS: dict[str, Kind] = {
                         HOST),
     "invented": Kind("Invented", "A message was given or ordered that its own station does not tell of.", _ORDER,
                      HOST),
-    "not_meant": Kind("Given to the wrong host", "Mail was given to a host that it was not addressed to.", _LOST,
+    "not_meant": Kind("Given to the wrong host", "Mail, or another host's subscription, was given "
+                      "to a host that it is not for.", _LOST,
                       HOST),
+    "not_subscribed": Kind("Given without a subscription", "A host was given what was sent on a topic to which it was "
+                           "not subscribed there.", _LOST, HOST),
+    "subscription_unknown": Kind("Subscriptions not known", "A host was given what was sent on a topic, and it is not "
+                                 "known what it was subscribed to before these logs begin.", _NOTE, HOST),
     "not_owed": Kind("From before it joined", "A host was given broadcasts from before it was enrolled.", _LOST, HOST),
     "base_unearned": Kind("Counted too early", "A session counts a message as had which the host was only given later.",
                           _LOST, HOST),

@@ -24,11 +24,11 @@ def options(arguments: list[str]) -> tuple[Options, Path | None]:
     parser = argparse.ArgumentParser(
         prog="dev.py demo",
         description="Stations as real processes on loopback: one is made, the others join it by invitation, the last "
-        "one while hosts send and roam. Links break, a station and an agent process are killed, a host sleeps; a "
-        "setting is changed while a station is down, which has it when it is back; of three or more stations one is "
-        "retired in order. At the end figures and the verdict of a judge that sees only what the applications sent and "
-        "were given. Exit code 0: nothing lost, doubled or out of order; 1: something was, or a change of the group "
-        "did not come to its end; 3: it could not be run.",
+        "one while hosts send, publish on topics, subscribe and roam. Links break, a station and an agent process are "
+        "killed, a host sleeps, one loses a right and has it back; a setting is changed while a station is down, which "
+        "has it when it is back; of three or more stations one is retired in order. At the end figures and the "
+        "verdict of a judge that sees only what the applications sent and were given. Exit code 0: nothing lost, "
+        "doubled or out of order; 1: something was, or a change did not come to its end; 3: it could not be run.",
     )
     parser.add_argument("--seed", type=int, help="for load, roaming and faults (default: drawn and printed)")
     parser.add_argument("--stations", type=int, default=3, help="how many; the last joins late (default %(default)s)")

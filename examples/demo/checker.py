@@ -5,13 +5,19 @@ counter per host ("so many messages of that host happened before"), and each hos
 Cost: entries x hosts.
 
 - **lost**: a message was sent and a host that is owed it (all hosts, or the addressee) never counted it. One whose
-  fate the sender cannot know (killed inside the call, or receipt `unknown`) is owed by all as soon as one has it.
+  fate the sender cannot know (killed inside the call, or receipt `unknown`) is owed by all as soon as one has it. What
+  a subscriber of a topic is owed stands in subscriptions.py.
 - **doubled**: a host counted it twice. A message that was given but not acknowledged when the host's life ended comes
   again and counts once; if the life ended inside the acknowledgement it may come again or not.
-- **out of order**: a host was given m before x although x happened before m, and x came later. A missing x is lost.
-- **not owed**: given to a host that was not meant, or never sent, or sent and refused.
+- **out of order**: a host was given m before x although x happened before m, and x came later. A missing x is lost. So
+  for last values, but they are no news: they count neither as delivered nor as doubled.
+- **not owed**: given to a host that was not meant, or was not subscribed; or never sent, or sent and refused.
+- **diverged**: hosts that are subscribed at the end hold different last values; or stamps that cannot be
+  (last_values.py). **ended and not told**: a right was taken back, and its host still believes to be subscribed.
 - **missed**, **repeated**: lost or doubled at a host that was told of a discontinuity or of a lost state.
 - **gone**: stored, then lost with the only station that had it, and its sender was told; hosts there may have got it.
+
+What hosts were told of each other's presence is judged in presence.py.
 
 Alone: ``python examples/demo/checker.py LOG...`` prints the verdict and exits 0 or 1.
 """
@@ -19,77 +25,23 @@ Alone: ``python examples/demo/checker.py LOG...`` prints the verdict and exits 0
 from __future__ import annotations
 
 import sys
-from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from demo.history import Event, History, load
+from demo.counting import Count
+from demo.history import History, load
+from demo.last_values import LastValues
+from demo.ordering import Order
+from demo.presence import Presence
+from demo.subscriptions import Subscriptions
+from demo.verdict import Case, Message, Verdict
 
 FATES = {"unknown": "doubt", "refused": "refused", "lost": "lost"}
 """What a receipt makes of a message; any other outcome: it was sent."""
-
-WITNESSES_MAX = 8
-INFINITE = 1 << 62
-
-
-@dataclass(slots=True)
-class Message:
-    """One message as its sender's log tells it."""
-
-    uid: str
-    sender: int
-    """Index of the sending host."""
-    index: int
-    """Its number among the sender's messages, from 1."""
-    to: str | None
-    t: int
-    fate: str = "doubt"
-    """'sent', 'doubt' (killed inside the call, or receipt unknown), 'failed', 'refused', or 'lost'."""
-    clock: list[int] = field(default_factory=list)
-    """Per host: how many of its messages happened before this one, this one included. Empty = not known."""
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What the judge found. Counts are (message, host) pairs; `latencies_us` has one entry per counted delivery."""
-
-    messages: int = 0
-    deliveries: int = 0
-    lost: int = 0
-    doubled: int = 0
-    out_of_order: int = 0
-    not_owed: int = 0
-    missed: int = 0
-    repeated: int = 0
-    gaps: int = 0
-    gone: int = 0
-    """A station that was lost for good had taken it along, and its sender was told so."""
-    witnesses: list[str] = field(default_factory=list)
-    latencies_us: dict[str, list[int]] = field(default_factory=dict)
-    """Per receiving host: sent to given, microseconds."""
-
-    @property
-    def good(self) -> bool:
-        """Nothing lost, doubled, out of order or delivered to the wrong host. What the host was told of is no fault."""
-        return not (self.lost or self.doubled or self.out_of_order or self.not_owed)
-
-    def line(self) -> str:
-        """The verdict in one line."""
-        text = f"lost {self.lost}, doubled {self.doubled}, out of order {self.out_of_order}"
-        more = {"not owed": self.not_owed, "missed and told": self.missed, "repeated and told": self.repeated}
-        more |= {"gone with a station and told": self.gone}
-        for word, count in more.items():
-            text += f", {word} {count}" if count else ""
-        return text
-
-    def witness(self, text: str) -> None:
-        """Keep the first few stories."""
-        if len(self.witnesses) < WITNESSES_MAX:
-            self.witnesses.append(text)
 
 
 def judge(history: History, members: Sequence[str] | None = None) -> Verdict:
@@ -105,6 +57,7 @@ def judge(history: History, members: Sequence[str] | None = None) -> Verdict:
     for host in trial.hosts:
         trial.walk(host)
     trial.find_lost()
+    trial.walk_topics(history)
     return trial.verdict
 
 
@@ -116,10 +69,9 @@ class _Trial:
         self.hosts = sorted(set(history.events) | set(members or ()))
         self.members = frozenset(self.hosts if members is None else members)
         self.number = {host: i for i, host in enumerate(self.hosts)}
-        self.messages: dict[str, Message] = {}
-        self.sent_by: list[list[Message]] = [[] for _ in self.hosts]
+        self.case = Case(self.hosts, sent_by=[[] for _ in self.hosts])
+        self.messages, self.sent_by, self.verdict = self.case.messages, self.case.sent_by, self.case.verdict
         self.counted: dict[str, dict[str, int]] = {}
-        self.verdict = Verdict()
 
     def find_messages(self) -> None:
         """Every call or sent makes a message; the later lines settle its fate."""
@@ -130,9 +82,12 @@ class _Trial:
                     continue
                 message = self.messages.get(event.uid)
                 if message is None:
-                    message = Message(event.uid, self.number[host], len(mine) + 1, event.to, event.t)
+                    number = self.number[host]
+                    message = Message(event.uid, number, len(mine) + 1, event.to, event.t, event.topic, event.retain)
                     self.messages[event.uid] = message
                     mine.append(message)
+                    if message.topic:
+                        self.case.on_topic.setdefault(message.topic, []).append(message)
                 if event.kind == "sent" and message.fate == "doubt":
                     message.fate = "sent"
                 elif event.kind == "failed":
@@ -173,7 +128,7 @@ class _Trial:
                 mine[host] = message.index
                 message.clock = list(mine)
                 ready.extend(waiting.pop(event.uid, ()))
-            elif message is not None and event.kind == "given":
+            elif message is not None and event.kind in ("given", "value"):
                 if not message.clock:
                     waiting.setdefault(event.uid, []).append(host)
                     return
@@ -181,35 +136,44 @@ class _Trial:
             place[host] += 1
 
     def owed(self, message: Message, host: str) -> bool:
-        """Whether `message` was meant for `host`."""
+        """Whether `message` was meant for `host`, or for those who were subscribed."""
         if message.fate in ("failed", "refused"):
             return False
+        if message.topic:
+            return True
         return host in self.members if message.to is None else message.to == host
 
     def walk(self, host: str) -> None:
         """Count this host's deliveries and compare each with what had to come before it."""
         events = self.events.get(host, [])
-        order = _Order(self, host, [event.uid for event in events if event.kind == "given"])
-        count = _Count()
+        given = [self.messages.get(event.uid) for event in events if event.kind == "given"]
+        order = Order(self.sent_by, [message for message in given if message is not None and self.owed(message, host)])
+        count = Count()
         strangers: dict[str, None] = {}
         reborn = False
         for event in events:
+            message = self.messages.get(event.uid)
             if event.kind in ("start", "end"):
-                order.forget(count.end_life())
+                order.forget(self.messages[uid] for uid in count.end_life())
             elif event.kind in ("acking", "acked"):
                 count.acknowledge(event)
             elif event.kind == "gap":
                 self.verdict.gaps += 1
             elif event.kind == "lost":
                 reborn = True
-            elif event.kind == "given":
-                message = self.messages.get(event.uid)
-                if message is None or not self.owed(message, host):
+            elif event.kind not in ("given", "value"):
+                continue
+            elif message is None or not self.owed(message, host) or message.topic != event.topic:
+                strangers[event.uid] = None
+            elif event.kind == "value":
+                if not message.retain:
                     strangers[event.uid] = None
-                    continue
-                order.forget(count.settle(event.uid))
+                self._in_order(host, message, order.missing_before(message, but_on=message.topic))
+            else:
+                order.forget(self.messages[uid] for uid in count.settle(event.uid))
+                earlier = order.give(message)
                 if count.give(event):
-                    order.check(message)
+                    self._in_order(host, message, earlier)
                 elif reborn:
                     self.verdict.repeated += 1
                 else:
@@ -223,36 +187,64 @@ class _Trial:
             known = self.messages.get(uid)
             why = "which nobody sent"
             if known is not None:
-                why = f"which {self.hosts[known.sender]} sent to {known.to or 'all'} ({known.fate})"
+                why = f"which {self.hosts[known.sender]} sent to {known.audience} ({known.fate})"
             self.verdict.witness(f"{host} was given {uid}, {why}")
 
+    def _in_order(self, host: str, message: Message, earlier: Message | None) -> None:
+        if earlier is not None:
+            self.verdict.out_of_order += 1
+            self.verdict.witness(
+                f"{host} was given {message.uid} before {earlier.uid}, "
+                f"which happened before it: {self.chain(earlier, message)}"
+            )
+
     def find_lost(self) -> None:
-        """What was owed and never counted; and the sums."""
-        seen = {uid for counted in self.counted.values() for uid in counted}
+        """What was owed to all or to one and never counted; and the sums."""
         for host in self.hosts:
-            told = any(event.kind in ("gap", "lost") for event in self.events.get(host, ()))
             counted = self.counted[host]
-            latencies = []
-            for uid in counted:
-                latencies.append(counted[uid] - self.messages[uid].t)
+            latencies = [given - self.messages[uid].t for uid, given in counted.items()]
             self.verdict.latencies_us[host] = latencies
             self.verdict.deliveries += len(counted)
+            self.verdict.on_topics += sum(bool(self.messages[uid].topic) for uid in counted)
             for message in self.messages.values():
-                if message.uid in counted or not self.owed(message, host):
-                    continue
-                if message.fate == "doubt" and message.uid not in seen:
-                    continue
-                if message.fate == "lost":
-                    self.verdict.gone += 1
-                    continue
-                if told:
-                    self.verdict.missed += 1
-                    continue
-                self.verdict.lost += 1
-                self.verdict.witness(self._lost_story(message, host, counted))
+                if not message.topic and self.owed(message, host):
+                    self._miss(message, host)
+
+    def _miss(self, message: Message, host: str) -> None:
+        """`host` is owed this; if it does not have it, say what that means."""
+        if message.uid in self.counted[host] or (message.fate == "doubt" and message.uid not in self.seen):
+            return
+        if message.fate == "lost":
+            self.verdict.gone += 1
+        elif any(event.kind in ("gap", "lost") for event in self.events.get(host, ())):
+            self.verdict.missed += 1
+        else:
+            self.verdict.lost += 1
+            self.verdict.witness(self._lost_story(message, host, self.counted[host]))
+
+    @cached_property
+    def seen(self) -> set[str]:
+        """All that some host has counted."""
+        return {uid for counted in self.counted.values() for uid in counted}
+
+    def walk_topics(self, history: History) -> None:
+        """What subscribers are owed and hold at the end, and what was said of who is there."""
+        values = LastValues(self.case, history.attached)
+        for host in self.hosts:
+            events = self.events.get(host, [])
+            revoked = {topic: times for (name, topic), times in history.revoked.items() if name == host}
+            attached = history.attached.get(host, ())
+            subscribed = Subscriptions(self.case, host, self.counted[host], revoked, attached)
+            subscribed.walk(events)
+            for message in subscribed.owed():
+                if self.owed(message, host):
+                    self._miss(message, host)
+            values.walk(host, events, subscribed.at_the_end)
+            Presence(self.case, host).walk(events)
+        values.compare()
 
     def _lost_story(self, message: Message, host: str, counted: dict[str, int]) -> str:
-        story = f"{host} never got {message.uid} of {self.hosts[message.sender]} (to {message.to or 'all'})"
+        story = f"{host} never got {message.uid} of {self.hosts[message.sender]} (to {message.audience})"
         for later in self.sent_by[message.sender][message.index :]:
             if later.uid in counted:
                 return f"{story}, but it got {later.uid}, which the same host sent later"
@@ -263,121 +255,13 @@ class _Trial:
         steps = [f"{self.hosts[last.sender]} sent {last.uid}"]
         while first.sender != last.sender:
             sender = self.hosts[last.sender]
-            given = (self.messages[e.uid] for e in self.events[sender] if e.kind == "given" and e.uid in self.messages)
+            events = (event for event in self.events[sender] if event.kind in ("given", "value"))
+            given = (self.messages[event.uid] for event in events if event.uid in self.messages)
             last = next(m for m in given if m.clock and m.clock[first.sender] >= first.index)
             steps += [f"{sender} was given {last.uid}", f"{self.hosts[last.sender]} sent {last.uid}"]
         if last is not first:
             steps.append(f"{self.hosts[first.sender]} sent {first.uid}")
         return ", then ".join(reversed(steps))
-
-
-class _Count:
-    """Which deliveries of one host count: those acknowledged, once each. Lives end in `start` (killed) or `end`."""
-
-    def __init__(self) -> None:
-        self.counted: dict[str, int] = {}
-        """uid: time at which it was first given, for the deliveries that count."""
-        self._given: dict[str, int] = {}
-        """Given in this life and not acknowledged, in order."""
-        self._doubt: dict[str, int] = {}
-        """Given and perhaps acknowledged when the life before ended, in order."""
-        self._asked = ""
-        """Last uid of an acknowledgement that has begun and not returned."""
-
-    def give(self, event: Event) -> bool:
-        """False: this is a second delivery."""
-        if event.uid in self.counted or event.uid in self._given:
-            return False
-        self._given[event.uid] = event.t
-        return True
-
-    def acknowledge(self, event: Event) -> None:
-        """Begin (`acking`) or finish (`acked`) the acknowledgement of everything up to a uid."""
-        if event.uid not in self._given:
-            return
-        if event.kind == "acking":
-            self._asked = event.uid
-            return
-        self._asked = ""
-        self.counted.update(self._take(event.uid))
-
-    def _take(self, last: str) -> dict[str, int]:
-        taken = {}
-        for uid in list(self._given):
-            taken[uid] = self._given.pop(uid)
-            if uid == last:
-                break
-        return taken
-
-    def end_life(self) -> list[str]:
-        """The life ends: what was just being acknowledged is in doubt. Returns what comes again for certain."""
-        if self._asked in self._given:
-            self._doubt = self._take(self._asked)
-        self._asked = ""
-        gone, self._given = list(self._given), {}
-        return gone
-
-    def settle(self, uid: str) -> list[str]:
-        """The next life's first delivery tells whether the last acknowledgement held. Returns what did not count."""
-        doubt, self._doubt = self._doubt, {}
-        void: list[str] = []
-        for one in doubt:
-            if void or one == uid:
-                void.append(one)
-            else:
-                self.counted[one] = doubt[one]
-        return void
-
-    def story(self, event: Event) -> str:
-        """When the two deliveries were."""
-        first = self.counted.get(event.uid, self._given.get(event.uid, 0))
-        return f"the second time {(event.t - first) / 1e6:.3f} s after the first"
-
-
-class _Order:
-    """Walks one host's deliveries: per sender, which of its messages comes next here."""
-
-    def __init__(self, trial: _Trial, host: str, given: Iterable[str]) -> None:
-        self._trial = trial
-        self._host = host
-        self._due: list[list[int]] = [[] for _ in trial.hosts]
-        """Per sender: indices of its messages that this host is ever given, ascending."""
-        for uid in dict.fromkeys(given):
-            message = trial.messages.get(uid)
-            if message is not None and trial.owed(message, host):
-                self._due[message.sender].append(message.index)
-        for due in self._due:
-            due.sort()
-        self._next = [0] * len(trial.hosts)
-        self._here: set[tuple[int, int]] = set()
-
-    def check(self, message: Message) -> None:
-        """`message` is given now: everything that happened before it and ever comes must be here."""
-        self._here.add((message.sender, message.index))
-        for sender, due in enumerate(self._due):
-            place = self._next[sender]
-            while place < len(due) and (sender, due[place]) in self._here:
-                place += 1
-            self._next[sender] = place
-            first = due[place] if place < len(due) else INFINITE
-            if first <= message.clock[sender]:
-                earlier = self._trial.sent_by[sender][first - 1]
-                verdict = self._trial.verdict
-                verdict.out_of_order += 1
-                if len(verdict.witnesses) < WITNESSES_MAX:
-                    verdict.witness(
-                        f"{self._host} was given {message.uid} before {earlier.uid}, "
-                        f"which happened before it: {self._trial.chain(earlier, message)}"
-                    )
-                return
-
-    def forget(self, uids: Iterable[str]) -> None:
-        """These deliveries did not count and will come again."""
-        for uid in uids:
-            message = self._trial.messages[uid]
-            self._here.discard((message.sender, message.index))
-            place = bisect_left(self._due[message.sender], message.index)
-            self._next[message.sender] = min(self._next[message.sender], place)
 
 
 def main(arguments: Sequence[str]) -> int:

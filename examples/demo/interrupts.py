@@ -30,6 +30,11 @@ def ignore() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def caught() -> bool:
+    """Whether a signal came."""
+    return bool(_caught)
+
+
 def check() -> None:
     """Raise SystemExit if a signal came: what was raised then is lost if it fell, say, into a destructor."""
     if _caught:

@@ -1,14 +1,21 @@
-"""What an operator does while hosts send and roam: one more station joins, a setting is changed, one is retired."""
+"""What an operator does while hosts send and roam: one more station joins, rights and a setting change, one retires."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from demo.cluster import Cluster, CommandFailed, Station, station_command
 from demo.progress import Progress
+
+OPEN_TOPICS, CREW = ("road", "weather"), "crew"
+"""Topics that everybody may send and receive on, and one for the hosts of a group of the same name."""
+
+PAUSE_S = 1.5
+"""How long a right is gone."""
 
 SETTING, VALUE = "settings/away-max", "14d"
 """What is changed while a station is down."""
@@ -42,6 +49,8 @@ class Operator:
         self._tell = tell
         self._awaited: list[Awaited] = []
         self._loaded = True
+        self._slept = False
+        """The others were told that the sleeper is away."""
 
     @property
     def members(self) -> list[Station]:
@@ -68,9 +77,16 @@ class Operator:
         self._loaded = False
         self._awaited = [one for one in self._awaited if not one.of_load]
 
-    def found(self) -> None:
+    def found(self, crew: Sequence[str]) -> None:
         """Start the first station and let the others join it, all but one: that one comes later, by `join`."""
         self.cluster.start()
+        first = self.cluster.stations[0].directory
+        station_command("config", "set", first, "settings/presence", "on")
+        station_command("config", "set", first, "settings/presence-grace", "2s")
+        station_command("groups", "set", first, CREW, *crew)
+        station_command("topics", "add", first, CREW, "--send", f"@{CREW}", "--receive", f"@{CREW}")
+        for topic in OPEN_TOPICS:
+            station_command("topics", "add", first, topic)
         for _ in self.cluster.newcomers[1:]:
             self.cluster.join(self.cluster.stations[0])
             self.cluster.start()
@@ -117,6 +133,60 @@ class Operator:
             learnt,
             lambda: self._tell(f"`config get` at {down.id} says {VALUE} too"),
         )
+
+    def take_right(self, host: str, subscribe: Callable[[], None]) -> None:
+        """Take a host out of the crew, and back in later; then it must `subscribe` anew."""
+        told = self._progress.changes.setdefault((host, CREW), [])
+        before = len(told)
+        station = self._rng.choice([station for station in self.members if station.serves()])
+        self._note("revoke", host)
+        station_command("groups", "drop", station.directory, CREW, host)
+        self._tell(f"{host} is taken out of the {CREW} at {station.id}: it may not send or receive on that topic now")
+
+        def ended() -> None:
+            self._tell(f"{host} is told that its subscription to {CREW} has {told[-1]}")
+            end = time.monotonic() + PAUSE_S
+            self._await(f"{host} is back in the {CREW}", lambda: time.monotonic() >= end, back)
+
+        def back() -> None:
+            station_command("groups", "add", station.directory, CREW, host)
+            again()
+
+        def again() -> None:
+            """A station that has not learnt of it yet refuses."""
+            asked = len(told)
+            subscribe()
+            self._await(
+                f"{host} is subscribed to {CREW}",
+                lambda: len(told) > asked,
+                lambda: subscribed() if told[-1] == "subscribed" else again(),
+            )
+
+        def subscribed() -> None:
+            self._tell(f"{host} may again, has subscribed anew, and is given the last value of {CREW}")
+
+        self._await(f"{host} is told of the right", lambda: len(told) > before and told[-1] != "subscribed", ended)
+
+    def follow_sleep(self, host: str) -> None:
+        """See that the others are told of a host that has fallen asleep."""
+        away = self._progress.away
+
+        def told() -> None:
+            self._tell(f"the others are told that {host} is away")
+            self._slept = True
+
+        self._await(f"{host} is said to be away", lambda: away.get(host, False), told, of_load=True)
+
+    def follow_wake(self, host: str) -> None:
+        """See that the others are told that it is back, if they were told that it was away."""
+        if self._slept:
+            self._await(f"{host} is said to be back", lambda: not self._progress.away[host], lambda: None)
+
+    def _note(self, event: str, host: str) -> None:
+        """For the judge: what begins now."""
+        line = {"event": event, "host": host, "topic": CREW, "t": time.monotonic_ns() // 1_000}
+        with (self.cluster.home / "logs" / "operator.jsonl").open("a") as log:
+            log.write(json.dumps(line) + "\n")
 
     def retire(self) -> None:
         """One station ends in order; the others take over its hosts."""

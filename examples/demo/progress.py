@@ -23,6 +23,10 @@ class Progress:
         self.moves = 0
         self.first_at: dict[str, str] = {}
         """By station: the host that attached there first."""
+        self.changes: dict[tuple[str, str], list[str]] = {}
+        """By host and topic: what it was told of its subscription."""
+        self.away: dict[str, bool] = {}
+        """By host: what was said last of it to some host that follows its presence."""
         self.others: list[dict[str, Any]] = []
         """Lines of other kinds (gap, lost, errors, what an application chose to note), in the order read."""
 
@@ -54,6 +58,8 @@ class Progress:
         kind, host = entry["event"], entry.get("host", "")
         if kind == "sent":
             self.sent += 1
+            if entry.get("topic"):
+                return  # who is owed it is the judge's matter
             if entry["to"] is None:
                 self._broadcasts.add(entry["uid"])
             elif entry["to"] in self._mails:
@@ -76,5 +82,9 @@ class Progress:
             self.moves += 1
         elif kind == "attached":
             self.first_at.setdefault(entry["station"], host)
-        elif kind not in ("call", "failed", "acking", "end"):
+        elif kind == "change":
+            self.changes.setdefault((host, entry["topic"]), []).append(entry["state"])
+        elif kind == "presence":
+            self.away[entry["of"]] = not entry["online"]
+        elif kind not in ("call", "failed", "acking", "end", "asking", "changed", "value"):
             self.others.append(entry)

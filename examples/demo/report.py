@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from demo.checker import Verdict
 from demo.history import History
+from demo.verdict import Verdict
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -39,6 +39,11 @@ def milliseconds(values_us: Sequence[float], share: float) -> str:
     return f"{percentile(values_us, share) / 1000:,.1f} ms"
 
 
+def count(history: History, kind: str, state: str = "") -> int:
+    """How many events of this kind the applications were given."""
+    return sum(event.kind == kind and event.state == state for events in history.events.values() for event in events)
+
+
 def table(verdict: Verdict, history: History, faults: dict[str, int], asleep: Iterable[str]) -> str:
     """The figures of a run, one a line. `asleep`: hosts whose latency is their sleep, left out of the percentiles."""
     skip = frozenset(asleep)
@@ -47,6 +52,9 @@ def table(verdict: Verdict, history: History, faults: dict[str, int], asleep: It
     rows = {
         "messages": f"{verdict.messages:,}",
         "deliveries": f"{verdict.deliveries:,}",
+        "on topics": f"{verdict.on_topics:,}",
+        "last values": f"{count(history, 'value'):,}",
+        "subscriptions": f"{count(history, 'change', 'subscribed'):,}",
         "handoffs": f"{len(moves):,}",
         **{name: f"{count:,}" for name, count in faults.items()},
         "latency p50": milliseconds(latencies, 0.50),

@@ -14,16 +14,22 @@ from demo.checker import judge
 from demo.cluster import Cluster, Station
 from demo.crew import Worker
 from demo.history import load
-from demo.operating import Operator
+from demo.operating import CREW, OPEN_TOPICS, Operator
 from demo.progress import Progress
 from demo.relay import Gate, Relay
 from demo.report import table
+
+from roamcast.mh_agent import Presence
 
 WORKERS = 3
 RATE = 4.0
 """Messages a second of each host."""
 MAIL = 0.4
-"""Share of them that is mail to one host; the rest are broadcasts."""
+"""Share of them that is mail to one host ..."""
+TOPICAL = 0.2
+"""... and that is on a topic; the rest are broadcasts."""
+TUNE_S = 4.0
+"""Mean time between two calls of a host that subscribe to an open topic, or unsubscribe."""
 ROAM_S = 4.0
 """Mean time a host stays at a station."""
 CUT_S = 0.8
@@ -106,6 +112,8 @@ class Run:
         self.rng = random.Random(options.seed)
         self.names = [f"h{i:02}" for i in range(1, options.hosts + 1)]
         self.sleeper = self.names[-1]
+        self.outcast = self.names[1]
+        """Who is taken out of the crew for a while; not in the process that is killed, so that it hears of refusals."""
         self.relay = Relay()
         self.cluster = Cluster(home, 1, self.relay, later=options.stations - 1)
         self.workers = [Worker(home, f"w{i}") for i in range(1, min(WORKERS, options.hosts) + 1)]
@@ -171,7 +179,7 @@ class Run:
         self.say(
             f"seed {options.seed}: {options.stations} stations, {options.hosts} hosts in {len(self.workers)} processes"
         )
-        self.operator.found()
+        self.operator.found(self.names)
         first, *joined = self._stations()
         self.cluster.enrol(self.names)
         for worker in self.workers:
@@ -188,9 +196,11 @@ class Run:
 
     def _load(self) -> None:
         begun, seconds = self._begun, self.options.seconds
+        self._subscribe()
         self._send_and_roam(self.workers)
         end = begun + seconds
         self.later.add(begun + 0.05 * seconds, self._fall_asleep)
+        self.later.add(begun + 0.07 * seconds, self._take_right)
         self.later.add(begun + 0.10 * seconds, self.operator.join)
         self.later.add(begun + 0.30 * seconds, lambda: self._when_at_rest(self._kill_station))
         self.later.add(begun + 0.60 * seconds, self._kill_agents)
@@ -204,6 +214,18 @@ class Run:
         else:
             self.later.add(time.monotonic() + ASK_S, lambda: self._when_at_rest(action))
 
+    def _subscribe(self) -> None:
+        """All are on the crew's topic, and follow the presence of the sleeper and of one more."""
+        for i, name in enumerate(self.names):
+            for host in {self.sleeper, self.names[i - 1]} - {name}:
+                self._worker(i).ask("subscribe", name, topic=Presence.topic(host))
+            self._worker(i).ask("subscribe", name, topic=CREW)
+
+    def _take_right(self) -> None:
+        if self.outcast != self.sleeper:
+            worker = self._worker(self.names.index(self.outcast))
+            self.operator.take_right(self.outcast, lambda: worker.tell("subscribe", self.outcast, topic=CREW))
+
     def _send_and_roam(self, workers: list[Worker]) -> None:
         left = self.options.seconds
         for worker in workers:
@@ -211,7 +233,7 @@ class Run:
                 others = [other for other in self.names if other != name]
                 worker.ask(
                     "load", name, rate=RATE, mail=MAIL if others else 0, to=others, roam_s=ROAM_S, stations=None,
-                    until=left,
+                    until=left, topics=[*OPEN_TOPICS, CREW], topical=TOPICAL, tunes=OPEN_TOPICS, tune_s=TUNE_S,
                 )  # fmt: skip
 
     def _heal(self) -> None:
@@ -224,7 +246,11 @@ class Run:
             for name in worker.hosts:
                 worker.tell("quiet", name)
         self._wake_up()
-        self.say("the load ends; all links are healed, everybody is awake")
+        for i, name in enumerate(
+            self.names
+        ):  # who is given this has been given all that it is owed before, on topics too
+            self._worker(i).ask("send", name, count=1, to=None, size=64)
+        self.say("the load ends; all links are healed, everybody is awake, and broadcasts once more")
 
     def _wait_delivered(self) -> None:
         healed = time.monotonic()
@@ -346,7 +372,9 @@ class Run:
         worker.tell("quiet", self.sleeper)
         worker.tell("suspend", self.sleeper)
         self._tell(f"{self.sleeper} falls asleep; what it is owed waits in its station's spool")
+        self.operator.follow_sleep(self.sleeper)
 
     def _wake_up(self) -> None:
         if self.slept:
             self._worker(len(self.names) - 1).ask("resume", self.sleeper)
+            self.operator.follow_wake(self.sleeper)

@@ -10,6 +10,9 @@
 | load | rate, mail, to, roam_s, stations, until | for `until` seconds at random: `rate` a second, the share `mail` of |
 | | | them to hosts of `to`; a move to one of `stations` (null: those that the agent knows at the time) every |
 | | | `roam_s` seconds (0: never) |
+| | topics, topical, tunes, tune_s | may be absent: the share `topical` goes to one of `topics`; one of `tunes` is |
+| | | subscribed to, or left again, every `tune_s` seconds |
+| subscribe, unsubscribe | topic | as the agent's calls |
 | quiet | | end `send` and `load` |
 | move | stations | move to these stations, one call right after the other |
 | suspend, resume, network_changed | | as the agent's calls |
@@ -34,11 +37,12 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from roamcast.mh_agent import Agent, AgentEnded, Discontinuity, Message, OutboxFull, StateLost
-from roamcast.middleware.errors import LocalProtocolError
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-PATIENCE_S = 0.02
-"""How long a host waits for a message before it looks for commands."""
+from demo.load import PATIENCE_S, Load
+
+from roamcast.mh_agent import Agent, AgentEnded, Discontinuity, Message, OutboxFull, Presence, StateLost, Subscription
+from roamcast.middleware.errors import LocalProtocolError
 
 BURST = 20
 """Messages of a backlog sent between two looks at what came."""
@@ -47,6 +51,9 @@ STORED_KEPT = 2_000
 """Receipts of stored messages that are kept, to note if they are lost, looked at every ..."""
 
 LOOK_S = 0.25
+
+RETAIN = 0.3
+"""Share of what is sent on topics at random that is retained."""
 
 Json = dict[str, Any]
 
@@ -76,38 +83,13 @@ def pack(uid: str, size: int) -> bytes:
     return zlib.crc32(text).to_bytes(4, "big") + text
 
 
-def unpack(body: bytes) -> str:
-    """The uid in a body of `pack`; "damaged" if it is none."""
+def unpack(message: Message) -> str:
+    """The uid in a body of `pack`; "damaged" if it is none; with a remark if another host has sent it."""
+    body = message.body
     if zlib.crc32(body[4:]).to_bytes(4, "big") != body[:4]:
         return "damaged"
-    return body[4:].partition(b"\n")[0].decode()
-
-
-class Load:
-    """What a host does at random, from its own seed: send and roam."""
-
-    def __init__(self, command: Json, rng: random.Random) -> None:
-        self._rng = rng
-        self._rate, self._mail, self._to = command["rate"], command["mail"], command["to"]
-        self._roam_s, self.stations = command["roam_s"], command["stations"]
-        self.until = time.monotonic() + command["until"]
-        self._send_at = time.monotonic() + rng.expovariate(self._rate) if self._rate else self.until
-        self._move_at = time.monotonic() + rng.expovariate(1 / self._roam_s) if self._roam_s else self.until
-
-    def due(self, now: float) -> tuple[str, str | None] | None:
-        """("send", addressee or None), ("move", None), or None: nothing yet."""
-        if now >= self._move_at and now < self.until:
-            self._move_at = now + self._rng.expovariate(1 / self._roam_s)
-            return "move", None
-        if now >= self._send_at and now < self.until:
-            self._send_at += self._rng.expovariate(self._rate)
-            mail = self._rng.random() < self._mail
-            return "send", self._rng.choice(self._to) if mail else None
-        return None
-
-    def patience(self, now: float) -> float:
-        """Seconds until something is due, at most PATIENCE_S."""
-        return min(PATIENCE_S, max(0.0, min(self._send_at, self._move_at) - now))
+    uid = body[4:].partition(b"\n")[0].decode()
+    return uid if uid.partition(".")[0] == message.sender else f"{uid}, said to be of {message.sender}"
 
 
 class RoutedAgent(Agent):
@@ -140,6 +122,8 @@ class Host(threading.Thread):
         self._sent = 0
         self._deaf = False
         self._load: Load | None = None
+        self._wanted: set[str] = set()
+        """Topics, as far as this life knows."""
         self._backlog: deque[tuple[str | None, int]] = deque()
         self._given: list[tuple[str, Message]] = []
         self._receipts: list[tuple[str, Any]] = []
@@ -170,7 +154,7 @@ class Host(threading.Thread):
     def _on_status(self, status: Json) -> None:
         """Called by the agent's thread."""
         if status["state"] == "open":
-            self._log.write("attached", self.host, station=status["station"])
+            self._log.write("attached", self.host, station=status["station"], epoch=status["epoch"])
         elif status["problem"]:
             self._log.write("problem", self.host, text=status["problem"])
 
@@ -186,8 +170,7 @@ class Host(threading.Thread):
         if self._load is not None:
             due = self._load.due(now)
             if due is not None:
-                kind, to = due
-                self._roam(agent, self._load.stations) if kind == "move" else self._send(agent, to, 64)
+                self._do_at_random(agent, self._load, *due)
                 patience = 0.0
             else:
                 patience = self._load.patience(now)
@@ -198,6 +181,17 @@ class Host(threading.Thread):
             patience = 0.0
         self._take(agent, patience)
         self._note_receipts()
+
+    def _do_at_random(self, agent: Agent, load: Load, kind: str, to: str | None) -> None:
+        match kind:
+            case "move":
+                self._roam(agent, load.stations)
+            case "tune" if to is not None:
+                self._tune(agent, to, to not in self._wanted)
+            case "publish":
+                self._send(agent, None, 64, to or "", self._rng.random() < RETAIN)
+            case _:
+                self._send(agent, to, 64)
 
     def _do(self, agent: Agent, command: Json) -> None:
         match command["do"]:
@@ -214,6 +208,8 @@ class Host(threading.Thread):
                 self._backlog.clear()
             case "move":
                 self._move(agent, command["stations"])
+            case "subscribe" | "unsubscribe" as call:
+                self._tune(agent, command["topic"], call == "subscribe")
             case "suspend" | "resume" | "network_changed" as name:
                 self._log.write(name, self.host)
                 getattr(agent, name)()
@@ -226,19 +222,26 @@ class Host(threading.Thread):
                 raise ValueError(f"no command {other!r}")
         self._answer(command)
 
-    def _send(self, agent: Agent, to: str | None, size: int) -> bool:
+    def _send(self, agent: Agent, to: str | None, size: int, topic: str = "", retain: bool = False) -> bool:
         self._sent += 1
         uid = f"{self.host}.{self._tag}.{self._sent}"
         body = pack(uid, size)
-        self._log.write("call", self.host, uid=uid, to=to)
+        where = {"to": to, "topic": topic, "retain": retain} if topic else {"to": to}
+        self._log.write("call", self.host, uid=uid, **where)
         try:
-            receipt = agent.broadcast(body) if to is None else agent.send(to, body)
+            receipt = agent.broadcast(body, topic or None, retain) if to is None else agent.send(to, body)
         except OutboxFull:
             self._log.write("failed", self.host, uid=uid)
             return False
-        self._log.write("sent", self.host, uid=uid, to=to)
+        self._log.write("sent", self.host, uid=uid, **where)
         self._receipts.append((uid, receipt))
         return True
+
+    def _tune(self, agent: Agent, topic: str, to_it: bool) -> None:
+        self._log.write("asking", self.host, topic=topic, state="in" if to_it else "out")
+        with contextlib.suppress(OutboxFull):
+            (agent.subscribe if to_it else agent.unsubscribe)(topic)
+            (self._wanted.add if to_it else self._wanted.discard)(topic)
 
     def _move(self, agent: Agent, stations: list[Any]) -> None:
         for station in stations:
@@ -262,19 +265,34 @@ class Host(threading.Thread):
             return
         if got is None:
             self._acknowledge()
-        elif isinstance(got, Message):
-            uid = unpack(got.body)
-            if uid.partition(".")[0] != got.sender:
-                uid = f"{uid}, said to be of {got.sender}"
-            self._log.write("given", self.host, uid=uid)
+        elif isinstance(got, Message) and not got.retained:
+            uid = unpack(got)
+            on = {"topic": got.topic, "stamp": got.stamp} if got.topic else {}
+            self._log.write("given", self.host, uid=uid, **on)
             self._given.append((uid, got))
             if len(self._given) >= self._rng.randint(1, self._ack_every):
                 self._acknowledge()
         else:
             self._acknowledge()
-            if isinstance(got, Discontinuity | StateLost):
-                self._log.write("gap" if isinstance(got, Discontinuity) else "lost", self.host)
-                got.ack()
+            self._note(agent, got)
+
+    def _note(self, agent: Agent, got: Message | Subscription | Presence | Discontinuity | StateLost) -> None:
+        """What is no news of others, or none that counts: it is acknowledged at once."""
+        if isinstance(got, Message):
+            self._log.write("value", self.host, uid=unpack(got), topic=got.topic, stamp=got.stamp)
+        elif isinstance(got, Presence):
+            self._log.write("presence", self.host, of=got.host, attempt=got.attempt, online=got.online)
+        elif isinstance(got, Subscription):
+            self._log.write("change", self.host, topic=got.topic, state=got.state, reason=got.reason)
+            if got.state != "subscribed":
+                self._wanted -= {got.topic} if got.topic else self._wanted
+        else:
+            self._log.write("gap" if isinstance(got, Discontinuity) else "lost", self.host)
+        got.ack()
+        if isinstance(got, Subscription):
+            status = agent.status
+            epoch = status["epoch"] if status["state"] == "open" else 0
+            self._log.write("changed", self.host, topic=got.topic, epoch=epoch)
 
     def _acknowledge(self) -> None:
         if self._given:
@@ -298,9 +316,9 @@ class Host(threading.Thread):
             self._note_losses()
 
     def _note_losses(self) -> None:
-        """What was stored may still be lost, with its station."""
-        for uid, receipt in [kept for kept in self._stored if kept[1].state == "lost"]:
-            self._log.write("receipt", self.host, uid=uid, outcome="lost")
+        """What was stored may still be lost, with its station, or refused, in its place in the order."""
+        for uid, receipt in [kept for kept in self._stored if kept[1].state in ("lost", "refused")]:
+            self._log.write("receipt", self.host, uid=uid, outcome=receipt.state)
             self._stored.remove((uid, receipt))
 
 

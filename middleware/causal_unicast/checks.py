@@ -24,6 +24,8 @@ def fault_of(
         return "mail-misdirected", f"mail to station {mail.dst}"
     if len(mail.body) > settings.body_bytes_max:
         return "mail-too-large", f"a body of {len(mail.body)} bytes"
+    if len(mail.records) > settings.records_max:
+        return "mail-header", f"{len(mail.records)} records"
     return _vector_fault(mail, own, counts, known, settings) or _records_fault(mail, known)
 
 

@@ -26,6 +26,10 @@ class Sending:
         """Numbers of what was not sent yet, ascending; some may be acknowledged by now."""
         self._retry = settings.retry
 
+    def configure(self, settings: MailSettings) -> None:
+        """Other settings hold from now on."""
+        self._settings = settings
+
     def add(self, mail: Mail) -> None:
         """A new mail."""
         self.bytes += mail.size

@@ -25,5 +25,7 @@ class MailSettings:
     retry: int = 250 * MS
     retry_max: int = 5 * SECOND
     """Mail that is not acknowledged goes out again after `retry`, doubling to this."""
+    records_max: int = 1 << 16
+    """s-records in a header, so that it fits into a frame: 257 stations that live together have no more."""
     gap_max: int = 1 << 32
     """A count that is further above what is known here makes no sense."""

@@ -135,6 +135,8 @@ class MailStation:
             raise MailRefused("unknown-station", f"there is no station {to}")
         if len(mail.body) > settings.body_bytes_max:
             raise MailRefused("too-large", f"{len(mail.body)} bytes; a mail has at most {settings.body_bytes_max}")
+        if len(mail.records) > settings.records_max:
+            raise MailRefused("too-many-records", f"a header of {len(mail.records)} records goes into no frame")
         if mail.number > COUNT_MAX:
             raise MailRefused("numbers-used-up", "this station has no numbers left")
         if to == self._own:
@@ -302,6 +304,12 @@ class MailStation:
         self._deliver_held()
         self._commit()
 
+    def configure(self, settings: MailSettings) -> None:
+        """Other settings hold from now on."""
+        self._settings = settings
+        for sending in self._sending.values():
+            sending.configure(settings)
+
     # ---- time ----
 
     def next_deadline(self) -> int | None:
@@ -325,7 +333,11 @@ class MailStation:
 
         Ask when its link is set up: mail that is under way on another connection may know more than what it said.
         """
-        return sent < self.known_of(peer) or known < self._image.acknowledged.get(peer, 0)
+        return sent < self.known_of(peer) or known < self.acknowledged_by(peer)
+
+    def acknowledged_by(self, peer: int) -> int:
+        """The highest own number that `peer` has ever acknowledged."""
+        return self._image.acknowledged.get(peer, 0)
 
     def unread(self) -> tuple[InboxItem, ...]:
         """What was delivered here and not taken, in order."""

@@ -58,6 +58,8 @@ class Bodies:
         self.ledger = ledger
         self.came: Callable[[Record], None]
         """The stream of a record can go on. Set by `Downlink`."""
+        self.heir_has: Callable[[], None]
+        """The heir of this station, which ends in order, has more bodies. Set by `Heir`."""
         self.kept: set[MessageId] = set()
         """Of a station that ends in order: mail of which its heir has the body, or that nobody needs any more."""
         self._wanted: dict[MessageId, _Wanted] = {}
@@ -217,6 +219,7 @@ class Bodies:
             case Kept():
                 if ledger.view.handing and station == ledger.view.retiring:
                     self.kept.update((frame.origin, n) for n in frame.numbers)
+                    self.heir_has()
 
     def _pulled(self, station: int, frame: Pull) -> None:
         """Send what is here; of a stream that has ended also say what is not, since nothing more comes of it."""

@@ -65,6 +65,7 @@ class Heir:
     ) -> None:
         self.ledger = ledger
         self._bodies = bodies
+        bodies.heir_has = self._go_on
         self.presence = presence
         self.sessions = sessions
         self.asking = asking
@@ -72,7 +73,10 @@ class Heir:
         self._had = ledger.table.vector("stored")
         """What was stored here a while ago; when the handing over began, once it has."""
         self._due = 0
+        self.elsewhere: tuple[str, ...] = ()
+        """What the driver still waits for before this station may end; its core hands over nothing before."""
         self._said = False
+        self._keep_at = 0
         self._adopted: set[RecordKey] = set()
         self._sent_parts: dict[RecordKey, int] = {}
         self._offer_at: dict[RecordKey, int] = {}
@@ -87,6 +91,7 @@ class Heir:
         if not self._said and ledger.view.retiring != heir and heir in ledger.fifo.peers:
             self._adopted.clear()
             self._bodies.kept.clear()
+            self._keep_at = 0
             self._offer_at.clear()
             ledger.follow(replace(ledger.view, retiring=heir))
             ledger.notice("warning", "retiring", heir=heir)
@@ -167,7 +172,7 @@ class Heir:
                 left.append(f"station {peer} is not heard, or has not joined completely")
         for origin in dict.fromkeys(origin for origin, _ in ledger.held.values()):
             left.append(f"the end of station {origin}, whose heir this one is, is not settled")
-        return left + self._lacking()
+        return [*left, *self.elsewhere, *self._lacking()]
 
     def _lacking(self) -> list[str]:
         """Who claims a message from here on says that this station does not serve: its copy counts no more."""
@@ -190,7 +195,8 @@ class Heir:
             if room > 0 and self._offer_at.get(record.key, 0) <= ledger.now:
                 self._offer_at[record.key] = ledger.now + RETRY
                 room -= self._offer(record)
-        if not missing and not self._said and not self._lacking() and not self._hand_over_bodies():
+        self._hand_over_bodies()
+        if not missing and not self._said and not self._lacking() and not self._unkept():
             self._said = True
             ledger.out.append(HandedOver(ledger.view.retiring))
 
@@ -205,13 +211,15 @@ class Heir:
                     left.setdefault(slot, []).append(row.n)
         return left if "no_keep" not in self.ledger.mutants else {}
 
-    def _hand_over_bodies(self) -> bool:
-        """Say KEEP for bodies that the heir is not known to have; whether there are some."""
-        left = self._unkept()
-        for slot, numbers in left.items():
+    def _hand_over_bodies(self) -> None:
+        """Say KEEP for bodies that the heir is not known to have."""
+        ledger = self.ledger
+        if self._keep_at > ledger.now:
+            return
+        self._keep_at = ledger.now + RETRY
+        for slot, numbers in self._unkept().items():
             for first in range(0, len(numbers), NUMBERS_MAX):
-                self.ledger.ask(self.ledger.view.retiring, Keep(slot, tuple(numbers[first : first + NUMBERS_MAX])))
-        return bool(left)
+                ledger.ask(ledger.view.retiring, Keep(slot, tuple(numbers[first : first + NUMBERS_MAX])))
 
     def _offer(self, record: Record) -> int:
         """ADOPT, and the next parts of its spool; returns their bytes."""
@@ -240,7 +248,10 @@ class Heir:
         """The heir holds a record."""
         if self.ledger.view.handing and station == self.ledger.view.retiring:
             self._adopted.add(frame.key)
-            self._due = self.ledger.now
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._due = self.ledger.now
 
     # ---- the heir ----
 

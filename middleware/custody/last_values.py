@@ -22,7 +22,7 @@ VALUE_KINDS = frozenset({Kind.RETAINED, Kind.CLEAR}) | PRESENCE_KINDS
 def order_of(row: Row, by_clock: bool = False) -> tuple[int, int, int]:
     """Which of two values of one topic is the newer: the larger one. by_clock: also of presence (tests only)."""
     if row.kind in PRESENCE_KINDS and not by_clock:
-        return (row.taken[0], row.number, row.kind is Kind.OFFLINE)
+        return (row.taken[0], row.number, int(row.kind is Kind.OFFLINE))
     return (row.hlc, row.slot, 0)
 
 
@@ -73,9 +73,9 @@ class LastValues:
                 continue
             value = self._values.get(row.addressee)
             if value is not None and (value.slot, value.n) == row.id and not value.cleared:
-                kept = self._kept[row.addressee] = SpoolItem(row.slot, row.n, row.item, row.size)
+                self._kept[row.addressee] = SpoolItem(row.slot, row.n, None, row.size)  # memory does not hold its bytes
                 if self._spools.use(row.slot, row.n):
-                    fresh.append(kept)
+                    fresh.append(SpoolItem(row.slot, row.n, row.item, row.size))
         return [PutItems(tuple(fresh))] if fresh else []
 
     def remove(self, topics: Sequence[int]) -> list[Write]:

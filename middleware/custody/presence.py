@@ -29,8 +29,8 @@ class Presence:
         self.gate = gate
         self._heap: list[tuple[int, int, Record]] = []
         self._count = count()
-        self._lost: dict[int, int] = {}
-        """Lost station -> when to look whose presence nobody else tells."""
+        self._ended: dict[int, int] = {}
+        """Station that has ended -> when to look whose presence nobody else tells."""
 
     def start(self) -> None:
         """After a start everybody is away."""
@@ -38,14 +38,21 @@ class Presence:
 
     def configured(self) -> None:
         """Presence may be wanted from now on: who is attached, and who is not any more, has not been told."""
-        if self.ledger.topics.presence:
+        if not self.ledger.topics.presence:
+            shown = [record for record in self.ledger.all_records() if record.shown]
+            for record in shown:
+                record.set_shown(None)  # the values have gone: all is said again if it is wanted again
+            if shown:
+                self.ledger.persist(*(PutRecord(record.image()) for record in shown))
+        else:
+            self._ended.setdefault(self.ledger.own, self.ledger.now + RETRY)
             self.ledger.left += [r for r in self.ledger.all_records() if r.shown and r.channel is None]
             for record in list(self.ledger.channels.values()):
                 self.look(record)
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next."""
-        return min([*self._lost.values(), *(due for due, _, _ in self._heap[:1])], default=None)
+        return min([*self._ended.values(), *(due for due, _, _ in self._heap[:1])], default=None)
 
     def expire(self) -> None:
         """Hosts whose grace is over."""
@@ -57,12 +64,12 @@ class Presence:
             record = heapq.heappop(self._heap)[2]
             if ledger.get(record.mh, record.arr) is record:
                 self.look(record)
-        for slot in [slot for slot, due in self._lost.items() if due <= ledger.now]:
-            del self._lost[slot]
+        for slot in [slot for slot, due in self._ended.items() if due <= ledger.now]:
+            del self._ended[slot]
             if self.gate.closed() is not None:
-                self._lost[slot] = ledger.now + RETRY
-            elif ledger.topics.presence:
-                self._say_of_lost(slot)
+                self._ended[slot] = ledger.now + RETRY
+            elif ledger.topics.presence and not self._say_of_ended(slot):
+                self._ended[slot] = ledger.now + 10 * RETRY
 
     def _watch(self, record: Record, due: int) -> None:
         heapq.heappush(self._heap, (due, next(self._count), record))
@@ -73,24 +80,35 @@ class Presence:
             if record.shown is not None and record.shown[1] and self.ledger.topics.presence:
                 self._say(record, record.shown[0], False)
 
-    def lost(self, slot: int) -> None:
-        """Station `slot` is lost with what it knew: who was attached there, or on the way, is away as far as is known.
+    def ended(self, slot: int) -> None:
+        """Station `slot` is no more: who was attached there, or on the way, is away as far as is known.
 
         Every living station says so, one after the other, unless another one has; and of the hosts that it gave away
         itself. One that is attached somewhere has had a word about a later attempt, or will have.
         """
         rank = self.ledger.view.living.index(self.ledger.own) if self.ledger.own in self.ledger.view.living else 0
-        self._lost[slot] = self.ledger.now + (1 + rank) * RETRY
+        self._ended[slot] = self.ledger.now + (1 + rank) * RETRY
 
-    def _say_of_lost(self, slot: int) -> None:
-        ledger = self.ledger
+    def _say_of_ended(self, slot: int) -> bool:
+        """False: of some host it is not certain yet, since its custody here is on the move."""
+        ledger, settled = self.ledger, True
         for topic in ledger.last.topics():
             value, host = ledger.last.get(topic), topic & ~PRESENCE
             if value is None or topic < PRESENCE or value.slot not in (slot, ledger.own) or value.order[2]:
                 continue
-            known = ledger.hosts.get(host)
-            if host in ledger.names and known is not None and not ledger.of_host(host):
+            known, records = ledger.hosts.get(host), ledger.of_host(host)
+            if any(record.shown and record.shown[1] for record in records):
+                continue  # it tells by itself
+            if any(not self._is_away(record, value.order[:2]) for record in records):
+                settled = False
+            elif host in ledger.names and known is not None:
                 self._write(host, known.incarnation, (value.order[0], 0), value.order[1], False)
+        return settled
+
+    def _is_away(self, record: Record, attempt: tuple[int, ...]) -> bool:
+        """Whether custody is here, of no older attempt than this one, and nobody is attached by it."""
+        here = record.live and record.confirmed and record.channel is None
+        return here and attempt <= (record.order, record.ep)
 
     def look(self, record: Record) -> None:
         """Say what is true of the host if it is not what was said; what cannot be said now is looked at again."""

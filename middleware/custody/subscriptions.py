@@ -64,6 +64,11 @@ class Subscriptions:
         """How many subscriptions the host on this channel has."""
         return len(self._of.get(channel, ()))
 
+    def has_room(self, channel: Channel, topic: int, most: int) -> bool:
+        """Whether the host on this channel may subscribe to the topic, or is already, with so many at most."""
+        subs = self._of.get(channel, ())
+        return topic in subs or len(subs) < most
+
     def _end(self, channel: Channel, topic: int) -> None:
         if self._of[channel].pop(topic, None) is not None:
             channels = self._by_topic[topic]
@@ -93,7 +98,7 @@ class Subscriptions:
         before, ledger.topics = ledger.topics, topics
         changed = topics.changed(before) if ledger.configured else None
         ledger.configured = True
-        gone = [topic for topic in ledger.last.topics() if before.exists(topic) and not topics.exists(topic)]
+        gone = [t for t in ledger.last.topics() if (before.exists(t) or topics.was_removed(t)) and not topics.exists(t)]
         if writes := ledger.last.remove(gone):
             ledger.persist(*writes)
         for record in ledger.all_records() if changed is None or changed else ():

@@ -236,7 +236,7 @@ class Uplink:
         if frame.kind is Kind.SUB:
             if not known or not topics.may_receive(number, host):
                 return Kind.NOSUB, number, b"no right to receive" if known else b"no such topic"
-            if self.subscriptions.count(channel) >= self.ledger.settings.topics_max:
+            if not self.subscriptions.has_room(channel, number, self.ledger.settings.topics_max):
                 return Kind.NOSUB, number, f"limit of {self.ledger.settings.topics_max} topics a host".encode()
             return Kind.SUB, number, b""
         if not known or not topics.may_send(number, host):

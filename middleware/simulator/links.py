@@ -11,6 +11,7 @@ from roamcast.middleware.host_frames import DownFrame, UpFrame
 from roamcast.middleware.rows import Row
 from roamcast.middleware.simulator.world import Trace, World
 from roamcast.middleware.station_frames import AdoptPart, DataBatch, PeerFrame, Snapshot, SpoolPart
+from roamcast.middleware.writes import DurableState
 
 
 @dataclass(slots=True)
@@ -265,6 +266,19 @@ class WiredNet:
         station = self.stations.get(target)
         if station is not None and station.up:
             station.hear_peer(source, frame)
+
+
+def has_lapsed(frame: PeerFrame, state: DurableState) -> bool:
+    """Whether what the frame speaks of went later in the same tick: nobody needs it, or it is asked for again."""
+    match frame:
+        case SpoolPart(entries=entries):
+            held = list(entries)
+        case Snapshot(values=values):
+            held = [kept for _, kept in values]
+        case _:
+            return False
+    idents = [(one.slot, one.n) for one in held if one.item is None]
+    return any(ident not in state.items and ident not in state.rows for ident in idents)
 
 
 def on_the_wire(frame: PeerFrame, load: Callable[[int, int], bytes]) -> PeerFrame:

@@ -31,11 +31,11 @@ from roamcast.middleware.settings import Settings
 from roamcast.middleware.simulator.audiences.leaving import check_rights
 from roamcast.middleware.simulator.disk import Disk, stored_item
 from roamcast.middleware.simulator.items import brief, decode_item, encode_item
-from roamcast.middleware.simulator.links import Connection, RadioNet, WiredNet, on_the_wire
+from roamcast.middleware.simulator.links import Connection, RadioNet, WiredNet, has_lapsed, on_the_wire
 from roamcast.middleware.simulator.station_faults import Crash, DiskFull, Halted, StationFaults
 from roamcast.middleware.simulator.world import Trace, World
 from roamcast.middleware.station.core import StationCore
-from roamcast.middleware.station_frames import PeerFrame, SpoolPart
+from roamcast.middleware.station_frames import PeerFrame
 from roamcast.middleware.topics import Topics
 from roamcast.middleware.writes import DurableState, PutStart
 
@@ -378,13 +378,8 @@ class StationNode:
                 self._renewing = True
 
     def _send_peer(self, slot: int, frame: PeerFrame) -> None:
-        if isinstance(frame, SpoolPart):
-            state = self.disk.state
-            for entry in frame.entries:
-                ident = (entry.slot, entry.n)
-                if entry.item is None and ident not in state.items and ident not in state.rows:
-                    return  # its record was released later in the same tick; nobody needs the part
-        self._wired.send(self.slot, slot, on_the_wire(frame, self._load))
+        if not has_lapsed(frame, self.disk.state):
+            self._wired.send(self.slot, slot, on_the_wire(frame, self._load))
 
     def _send_host(self, channel: Any, frame: Any) -> None:
         connection = self._channels[channel]

@@ -313,7 +313,7 @@ class StationCore:
             self.heir.take_place(slot, heir)
         else:
             self.heir.forget(slot)
-            self.presence.lost(slot)
+        self.presence.ended(slot)
         self.admission.settle()
         self.sessions.call_again(slot)
 

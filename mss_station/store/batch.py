@@ -68,11 +68,12 @@ from roamcast.mss_station.store.columns import (
 )
 from roamcast.mss_station.store.group import GroupWrite, write_group
 from roamcast.mss_station.store.lan import write_lan
+from roamcast.mss_station.store.mail import MAIL_WRITES, MailStoreWrite, write_mail
 from roamcast.mss_station.store.spools import KEY, SpoolWrite, write_spool
 from roamcast.mss_station.store.tail import DropTail, PutTail, TailWrite, write_tail
 from roamcast.mss_station.store.values import write_values
 
-StoreWrite = Write | TailWrite
+StoreWrite = Write | MailStoreWrite | TailWrite
 
 INSERT_ROW: Final = f"INSERT INTO message ({ROW_COLUMNS}, {ITEM_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 PUT_BODY: Final = "UPDATE message SET checksum = ?, item = ? WHERE id = ? AND checksum = ?"
@@ -106,21 +107,19 @@ class Batch:
 
     __slots__ = (
         "_bodies",
-        "_group",
         "_held",
         "_hlc",
         "_hosts",
         "_items",
-        "_lan",
         "_last_position",
         "_lastseqs",
+        "_lists",
         "_placed",
         "_records",
         "_rows",
         "_spool",
         "_starts",
         "_streams",
-        "_tail",
         "_values",
     )
 
@@ -140,9 +139,8 @@ class Batch:
         self._spool: list[SpoolWrite] = []
         self._items: dict[MessageId, SpoolItem | None] = {}
         self._values: dict[int, LastValue | None] = {}
-        self._group: list[GroupWrite] = []
-        self._lan: list[LanWrite] = []
-        self._tail: list[TailWrite] = []
+        self._lists: dict[Callable[[sqlite3.Connection, Any], None], list[Any]] = {}
+        """By what executes them: writes that keep their order among themselves."""
         gather = GATHER
         for write in writes:
             gather[type(write)](self, write)
@@ -173,12 +171,8 @@ class Batch:
             connection.executemany(PUT_HOST, [host_columns(entry) for entry in self._hosts.values()])
         if self._values:
             write_values(connection, self._values)
-        if self._group:
-            write_group(connection, self._group)
-        if self._lan:
-            write_lan(connection, self._lan)
-        if self._tail:
-            write_tail(connection, self._tail)
+        for write_all, writes in self._lists.items():
+            write_all(connection, writes)
         for slot, counters in self._streams.items():
             connection.execute(PUT_STREAM, (slot, *counters))
         if self._last_position or self._hlc or self._starts is not None:
@@ -342,13 +336,16 @@ class Batch:
         self._hlc = max(self._hlc, write.hlc)
 
     def _group_write(self, write: GroupWrite) -> None:
-        self._group.append(write)
+        self._lists.setdefault(write_group, []).append(write)
 
     def _lan_write(self, write: LanWrite) -> None:
-        self._lan.append(write)
+        self._lists.setdefault(write_lan, []).append(write)
 
     def _tail_write(self, write: TailWrite) -> None:
-        self._tail.append(write)
+        self._lists.setdefault(write_tail, []).append(write)
+
+    def _mail_write(self, write: MailStoreWrite) -> None:
+        self._lists.setdefault(write_mail, []).append(write)
 
 
 GATHER: Final[dict[type, Callable[[Batch, Any], None]]] = {
@@ -382,6 +379,7 @@ GATHER: Final[dict[type, Callable[[Batch, Any], None]]] = {
     PutAlive: Batch._lan_write,
     PutFound: Batch._lan_write,
     PutHistory: Batch._lan_write,
+    **dict.fromkeys(MAIL_WRITES, Batch._mail_write),
     PutTail: Batch._tail_write,
     DropTail: Batch._tail_write,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ STORE_NAME: Final = "station.db"
 APPLICATION_ID: Final = 0x526F616D
 """ASCII "Roam"; in the file's header, where `file` and other tools find it."""
 SCHEMA_VERSION: Final = 4
+SCHEMA: Final = files("roamcast.mss_station.store").joinpath("schema.sql").read_text("utf-8")
+MAIL_TABLES: Final = re.findall(r"^CREATE TABLE mail_.*?^\)[^;]*;", SCHEMA, re.MULTILINE | re.DOTALL)
 OLDER: Final = {
     1: ("CREATE TABLE log_tail (id INTEGER PRIMARY KEY, events BLOB NOT NULL)",),
     2: ("DELETE FROM log_tail",),  # packed otherwise; no release has written it
@@ -38,6 +41,7 @@ OLDER: Final = {
         "CREATE TABLE last_value (topic INTEGER PRIMARY KEY, first INTEGER NOT NULL, second INTEGER NOT NULL,"
         " third INTEGER NOT NULL, message INTEGER NOT NULL, position INTEGER NOT NULL, cleared INTEGER NOT NULL,"
         " checksum INTEGER NOT NULL)",
+        *MAIL_TABLES,
     ),
 }
 """Format -> the statements that make the next one of it."""
@@ -203,8 +207,7 @@ def create(path: Path, identity: StationIdentity) -> None:
         connection.execute("PRAGMA fullfsync = ON")
         connection.execute("PRAGMA journal_mode = MEMORY")
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        schema = files("roamcast.mss_station.store").joinpath("schema.sql").read_text("utf-8")
-        connection.executescript(f"BEGIN;\n{schema}\nCOMMIT;")
+        connection.executescript(f"BEGIN;\n{SCHEMA}\nCOMMIT;")
         row = (identity.station_id, identity.slot, signed(identity.generation))
         connection.execute("INSERT INTO self VALUES (1, ?, ?, ?, 0, 0, 0, 0)", row)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -237,6 +237,73 @@ CREATE TABLE lan_history (
     PRIMARY KEY (key, time, count, node, boot)
 ) WITHOUT ROWID;
 
+-- Station mail, as MailImage of middleware/causal_unicast/records.py has it. A stamp is V and R, 8 bytes a number: how many
+-- entries V has, their (slot, count), then (sender, receiver, number) of each s-record. The checksum of a mail is the CRC-32
+-- of its keys (8 bytes each: sender, addressee, number; in the inbox position, sender, number), stamp and content.
+CREATE TABLE mail_count (
+    slot INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+);
+
+CREATE TABLE mail_record (
+    sender INTEGER NOT NULL,
+    receiver INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (sender, receiver)
+) WITHOUT ROWID;
+
+CREATE TABLE mail_out (
+    number INTEGER PRIMARY KEY,         -- counts all own mail
+    addressee INTEGER NOT NULL,
+    stamp BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    content BLOB NOT NULL
+);
+
+CREATE TABLE mail_held (
+    sender INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    stamp BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    content BLOB NOT NULL,
+    PRIMARY KEY (sender, number)
+) WITHOUT ROWID;
+
+CREATE TABLE mail_inbox (
+    position INTEGER PRIMARY KEY,
+    sender INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    content BLOB NOT NULL
+);
+
+CREATE TABLE mail_ends (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    last INTEGER NOT NULL,              -- highest position of the inbox that was ever given
+    taken INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+);
+
+CREATE TABLE mail_acked (
+    slot INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL,            -- highest own number that this station has acknowledged
+    checksum INTEGER NOT NULL
+);
+
+CREATE TABLE mail_retired (
+    slot INTEGER PRIMARY KEY,
+    checksum INTEGER NOT NULL
+);
+
+-- Own mail to stations that have ended, given up: until the station's program was told.
+CREATE TABLE mail_lost (
+    slot INTEGER PRIMARY KEY,
+    numbers BLOB NOT NULL,              -- 8 bytes each
+    checksum INTEGER NOT NULL
+);
+
 -- Events of the delivery log that no synced block of a segment may hold yet (new in format 2, packed in format 3).
 CREATE TABLE log_tail (
     id INTEGER PRIMARY KEY,

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from roamcast.middleware.causal_unicast.records import MailImage
 from roamcast.middleware.errors import Error
 from roamcast.middleware.lan_update.records import LanImage, PutFound, PutHistory
 from roamcast.middleware.writes import DurableState
@@ -30,6 +31,7 @@ from roamcast.mss_station.store.collection import Collection
 from roamcast.mss_station.store.failures import damaged, failure
 from roamcast.mss_station.store.lan import load_found, load_history, load_lan, load_past
 from roamcast.mss_station.store.loading import load_state
+from roamcast.mss_station.store.mail import load_mail, load_mail_lost
 from roamcast.mss_station.store.opening import STORE_NAME, Durability, StationIdentity
 from roamcast.mss_station.store.reserve import Reserve, free_bytes
 from roamcast.mss_station.store.snapshot import SnapshotWrite, steps, write_snapshot
@@ -112,6 +114,14 @@ class Store:
     def load_tail(self) -> list[PutTail]:
         """Events of the delivery log that no synced block may hold yet. Raises as `load`."""
         return _typed(self._path, lambda: load_tail(self._connection))
+
+    def load_mail(self, own: int) -> MailImage:
+        """All station mail, bodies too. own: slot of this station. Raises as `load`."""
+        return _typed(self._path, lambda: load_mail(self._connection, own))
+
+    def load_mail_lost(self) -> dict[int, tuple[int, ...]]:
+        """By addressee: mail that was given up, of which the station's program was not told yet. Raises as `load`."""
+        return _typed(self._path, lambda: load_mail_lost(self._connection))
 
     def load_item(self, slot: int, n: int) -> bytes | None:
         """Bytes of the item of message (slot, n), from the log or the spools; None if it is in neither (any more).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import audit_events
@@ -22,11 +23,11 @@ def run(scenario: str, seed: int, mutants: frozenset[str] = frozenset(), **overr
     return simulation, play(scenario, seed, simulation).rule
 
 
-def logs(simulation: Simulation, size: int = 100) -> list[Segment]:
-    """Every station's log, `size` events to a segment."""
+def logs(simulation: Simulation, size: int = 100, first: Sequence[audit_events.Row] = ()) -> list[Segment]:
+    """Every station's log, `size` events to a segment. first: rows at the beginning of each."""
     made: list[Segment] = []
     for slot, node in simulation.stations.items():
-        rows = [(wall, event.event, event.values) for wall, event in node.log]
+        rows = [*first, *((wall, event.event, event.values) for wall, event in node.log)]
         made += audit_events.segments(rows, size, slot=slot, id=f"s{slot}")
     return made
 

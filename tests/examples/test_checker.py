@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from demo.checker import Verdict, judge
+from demo.checker import judge
 from demo.history import Event, History, load
+from demo.verdict import Verdict
 
 
 def run(script: str, members: list[str] | None = None) -> Verdict:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from demo.checker import Verdict, judge
+from demo.checker import judge
 from demo.cluster import Cluster, Station
 from demo.crew import Worker
 from demo.history import History, load
 from demo.progress import Progress
 from demo.relay import Gate, Relay
+from demo.verdict import Verdict
 
 STEP_S = 0.02
 SETTLE_S = 45.0

@@ -26,6 +26,13 @@ STORY = [
 ]
 """Lines of the demo in their order."""
 
+ON_TOPICS = [
+    r"h02 is taken out of the crew at s[12]",
+    r"h02 is told that its subscription to crew has ended",
+    r"h02 may again, has subscribed anew",
+]
+"""So are these."""
+
 
 def processes(home: Path) -> set[int]:
     """Processes that have something of `home` on their command line."""
@@ -43,7 +50,8 @@ def test_demo_runs_and_its_verdict_is_good(seed: int, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("lost 0, doubled 0, out of order 0")
-    for row in ("messages", "deliveries", "handoffs", "cuts", "station crashes", "latency p50", "handoff p99"):
+    assert re.search(".*".join(ON_TOPICS), done.stdout, re.S), done.stdout
+    for row in ("messages", "deliveries", "on topics", "last values", "handoffs", "cuts", "latency p50", "handoff p99"):
         assert re.search(rf"^  {row} +[\d,.]+", done.stdout, re.M), f"no row {row!r} in\n{done.stdout}"
     told = re.search(".*".join(STORY), done.stdout, re.S)
     assert told, done.stdout
@@ -66,11 +74,12 @@ def test_demo_tells_wrong_use(arguments: list[str]) -> None:
     [
         ("^seed ", [signal.SIGINT]),
         ("the load begins$", [signal.SIGTERM]),
+        ("is taken out of the crew", [signal.SIGINT]),
         ("asks to be counted in$", [signal.SIGINT, signal.SIGINT]),
         ("is set to 14d", [signal.SIGINT]),
         ("is being retired", [signal.SIGTERM, signal.SIGINT]),
     ],
-    ids=["set-up", "load", "joining", "a station is down", "retiring"],
+    ids=["set-up", "load", "a right is gone", "joining", "a station is down", "retiring"],
 )
 def test_demo_ends_all_processes_when_it_is_stopped(moment: str, numbers: list[int], seed: int, tmp_path: Path) -> None:
     home = tmp_path / "run"

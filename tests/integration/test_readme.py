@@ -137,6 +137,28 @@ def test_the_agent_of_the_readme_talks_over_the_stations_of_the_readme(home: Pat
     assert "bob says b'goodbye'" in text
 
 
+def test_topics_and_presence_of_the_readme(home: Path) -> None:
+    listed = output(home, block("topics"))
+    assert re.search(r"^weather +ada +\*", listed, re.M) and "presence is on" in listed
+    until(lambda: "presence is on" in (told := output(home, "mss-station topics list south")) and "weather" in told, "")
+    program = subprocess.Popen(
+        [sys.executable, "-u", "-c", block("subscriber")], cwd=home, stdout=subprocess.PIPE, text=True
+    )
+    told: list[str] = []
+    try:
+        threading.Thread(target=lambda: told.extend(program.stdout or ()), daemon=True).start()
+        for line in ("weather subscribed", "last value: b'rain by six'", "news: b'dry again'", "ada is attached"):
+            until(lambda line=line: any(one.startswith(line) for one in told), f"{line} in {told}")
+    finally:
+        program.send_signal(signal.SIGINT)
+        program.wait(20)
+    output(home, block("rights"))
+    with Agent(str(home / "ada.toml")) as ada:
+        receipt = ada.broadcast(b"snow", topic="weather")
+        until(lambda: receipt.state == "refused", "it is refused")
+        assert receipt.reason == "no right to send on 'weather'"
+
+
 def test_the_audit_of_the_readme_says_that_yesterday_cannot_be_told(home: Path) -> None:
     """The stations were not there yet; what they have logged today is uploaded, and does not count."""
     for station in ("north", "south"):

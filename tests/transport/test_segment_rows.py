@@ -13,7 +13,7 @@ from roamcast.middleware.delivery_log import EVENTS, INT, INTS, LOST, TEXT
 from roamcast.middleware.errors import InvariantError
 from roamcast.transport.errors import DecodeError
 from roamcast.transport.segment import SegmentEncoder, SegmentHeader, read_segment
-from roamcast.transport.segment_rows import Event, Packed, numbered, pack
+from roamcast.transport.segment_rows import LAYOUTS, Event, Packed, numbered, pack
 from roamcast.transport.tail_codec import decode_tail, encode_tail
 
 HEADER = SegmentHeader(writer="station", group="g", id="s", seq=1, prev=b"", opened=1, slot=1, generation=1)
@@ -102,3 +102,27 @@ def test_what_is_no_such_event(event: str, values: tuple[int, ...]) -> None:
     with pytest.raises(InvariantError, match="no event"):
         pack("nothing", 0, 1, values)
     assert pack(LOST, 0, 1, ())[2] == b""
+
+
+def test_an_event_keeps_its_code_for_stores_hold_it() -> None:
+    """Format 3 had the first eleven; whatever came since is behind them."""
+    codes = {layout.event: layout.code[0] for layout in LAYOUTS.values()}
+    events = [
+        "ack",
+        "gap",
+        "host",
+        "lost",
+        "sent",
+        "given",
+        "order",
+        "closed",
+        "member",
+        "handoff",
+        "session",
+        "ended",
+        "subscribed",
+        "posted",
+        "arrived",
+    ]
+    assert codes == {event: code for code, event in enumerate(events)}
+    assert list(LAYOUTS) == sorted(EVENTS, key=lambda event: (len(event), event)), "the order of keys in a data block"

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roamcast.middleware import station_frames as sf
+from roamcast.middleware.custody.last_values import order_of
 from roamcast.middleware.custody.ledger import REPLACED_KEPT
 from roamcast.middleware.custody.retention import RANGES_MAX, with_numbers
 from roamcast.middleware.errors import InvariantError
@@ -299,3 +300,11 @@ def test_the_heaviest_frames_cost_what_their_size_says(make: Any) -> None:
         per_byte.append(best / len(data))
     assert max(per_byte) < 10e-6
     assert per_byte[1] < 4 * per_byte[0], "eight times the size must not cost more than eight times"
+
+
+@pytest.mark.parametrize("kind", [Kind.RETAINED, Kind.CLEAR, Kind.ONLINE, Kind.OFFLINE])
+def test_a_newcomer_can_be_told_every_kind_of_last_value(kind: Kind) -> None:
+    row = Row(1, 9, (), 5, kind, 7, 1 << 63, 9, (3, 0), 1, b"", 0)
+    told = LastValue(7, order_of(row), 1, 9, 70_007, kind is Kind.CLEAR)
+    part = replace(SNAPSHOT, values=((told, SpoolItem(1, 9, b"", 0)),))
+    assert decode_peer(encode_peer(part)) == part

@@ -201,6 +201,10 @@ def test_sizes_of_limits_py_are_those_of_the_contract() -> None:
     assert RULES["node"] == f'tstr .regexp "{NAME.pattern}"'
     assert RULES["bucket"] == f"0..{BUCKETS - 1}"
     assert f"'{DOMAIN.decode()}'" in RULES["lan-signed"]
+    assert f"mails: [*{limits.MAILS_MAX} mail]" in RULES["mails"]
+    assert f"[*{limits.STATIONS_MAX} (slot: member, mail-number)]" in RULES["mail"]
+    assert f"[*{limits.MAIL_RECORDS_MAX} (sender: member, receiver: member, mail-number)]" in RULES["mail"]
+    assert RULES["mail-number"] == f"1..{limits.INT64_MAX}"
     assert RULES["growth"] == f"(*{limits.EXTRA_ELEMENTS_MAX} extra)"
     assert f"bstr .size (0..{limits.EXTRA_BYTES_MAX})" in RULES["extra"]
     assert f"at most {limits.EXTRA_BYTES_MAX} bytes together, arrays at most {limits.NESTING_MAX} deep" in TEXT

@@ -14,6 +14,8 @@ from typing import Any
 
 from roamcast.middleware import host_frames as hf
 from roamcast.middleware import station_frames as sf
+from roamcast.middleware.causal_unicast.frames import MailBatch, MailNone, MailQuery
+from roamcast.middleware.causal_unicast.records import Mail, MailAcks
 from roamcast.middleware.lan_update.records import BUCKETS, Entry, LanAck, LanPacket, Version
 from roamcast.middleware.membership.frames import Join, Joined, JoinFrame, JoinRefused
 from roamcast.middleware.membership.view import Closing, Ending, GroupView, View
@@ -112,8 +114,8 @@ DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
     "unsubscribed": hf.Unsubscribed(9, ((5, 9, "weather/\u96ea"),)),
 }
 PEER_EXAMPLES: dict[str, sf.StationFrame] = {
-    "link": sf.Link((1, 0), "fleet", "hill", 3, BIG, (1 << 64) - 1, 12, 70_000, 5, 3, 1_795_000_000_000_000),
-    "wentback": sf.WentBack(13, 70_001),
+    "link": sf.Link((1, 0), "fleet", "hill", 3, BIG, (1 << 64) - 1, 12, 70_000, 5, 3, 1_795_000_000_000_000, 41, 9),
+    "wentback": sf.WentBack(13, 70_001, 42, 10),
     "nolink": sf.NoLink(),
     "refusal": sf.Refusal("group", "this is group fleet, not float"),
     "rows": sf.DataBatch(
@@ -168,6 +170,16 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
     ),
     "lan-packet-sums": LanPacket(1, True, 0, tuple((1 << 64) - 1 if b == 3 else b % 24 for b in range(BUCKETS))),
     "lan-ack": LanAck(70_000),
+    "mails": MailBatch(
+        3, 5,
+        (
+            Mail(3, 5, ((3, 41), (5, 9), (1023, BIG)), ((3, 5, 40), (3, 6, 12), (6, 5, 70_000)), b"good morning"),
+            Mail(3, 5, ((3, 42),), (), b""),
+        ),
+    ),
+    "mail-acks": MailAcks((9, 41, BIG)),
+    "mail-query": MailQuery(),
+    "mail-none": MailNone(),
     "adopt": sf.Adopt(IMAGE, 2, 70_001, 1_700_000_000_000_000),
     "adopt-part": sf.AdoptPart(
         IMAGE.key, 1, 2,

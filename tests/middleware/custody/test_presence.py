@@ -86,3 +86,15 @@ def test_presence_is_off_unless_it_is_wanted(net, crowd):
     a.cut()
     net.run(30 * SECOND)
     assert b.got == [b"!$presence/a"] and not said(net, a)
+
+
+def test_switched_off_and_on_again_presence_is_said_anew(net, crowd):
+    a, b, *_ = crowd
+    configure(net, presence=True)
+    b.cut()
+    net.run(12 * SECOND)
+    configure(net)
+    assert not any(disk.last for disk in net.disks.values())
+    configure(net, presence=True)
+    net.run(12 * SECOND)
+    assert value(net, 3, a) == (a.e, True)

@@ -97,7 +97,7 @@ def test_bl_10_a_receiver_on_a_dead_link_comes_back_elsewhere(two):
 
 def test_bl_78_what_a_station_keeps_of_topics_does_not_grow_with_the_hosts_that_came(two):
     """Two hundred hosts subscribe, leave their subscription and go: nothing of them is left in the log."""
-    net, a, p = two()
+    net, _, p = two()
     for i in range(200):
         host = net.enrol(f"x{i}")
         host.arrive(1)

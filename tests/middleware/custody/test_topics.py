@@ -327,3 +327,27 @@ def test_an_expired_host_is_told_that_it_has_to_ask_again(make_net):
     net.run(70 * SECOND)
     a.attach(2)
     assert a.got == [b"+t", b"<gap>", b"~"]
+
+
+def test_at_the_limit_asking_again_is_no_new_subscription(make_net):
+    net = make_net(1, topics_max=1)
+    configure(net)
+    a = net.enrol("a")
+    a.arrive(1)
+    subscribe(net, a)
+    subscribe(net, a)
+    a.publish(TOPIC, "t", b"m")
+    assert a.got == [b"+t", b"+t", b"m"]
+
+
+def test_a_value_of_a_topic_that_was_removed_before_this_start_is_not_kept(net, crowd):
+    _, _, _, p = crowd
+    p.publish(RETAINED, "t", b"w")
+    net.deliver()
+    former = Topics([Topic(8, "u")], former={7: "t", 8: "u"})
+    net.restart(1)
+    net.tick(1, lambda core: core.set_topics(former))
+    assert not net.disks[1].last
+    p.publish(RETAINED, "t", b"w2")
+    net.deliver()
+    assert not net.disks[1].last and net.disks[2].last

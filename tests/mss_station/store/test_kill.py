@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from roamcast.middleware.causal_unicast.records import MailImage
 from roamcast.middleware.writes import DurableState, LastValue, PutRecord
 from roamcast.mss_station.store import STORE_NAME, StationIdentity, Store, read_found, read_history
 
 CHILD = Path(__file__).parent / "children" / "commits.py"
 COMMITS = runpy.run_path(str(CHILD))
 LOG_NAME = STORE_NAME + "-wal"
-STATEMENTS = 33
+STATEMENTS = 50
 """Of a tick, BEGIN and COMMIT among them."""
 
 
@@ -58,6 +59,15 @@ def expected_after(n: int) -> DurableState:
     return state
 
 
+def expected_mail(n: int) -> MailImage:
+    """Station mail after the tick that ended with row n."""
+    image = MailImage()
+    for each in range(3, n + 1, 3):
+        for write in COMMITS["make_mail"](each):
+            image.apply(write)
+    return image
+
+
 def check_group_and_lan(directory: Path, image: DurableState, expected: DurableState) -> None:
     assert (image.view, image.reserved, image.invitations, image.held) == (
         expected.view, expected.reserved, expected.invitations, expected.held,
@@ -88,6 +98,8 @@ def check(directory: Path, identity: StationIdentity, reported: int) -> None:
         kept = [(1, stored - 1)] if stored else []
         assert sorted(image.items) == sorted([(1, n) for n in range(3, stored + 1, 3)] + kept)
         check_group_and_lan(directory, image, expected_after(stored))
+        assert store.load_mail(1) == expected_mail(stored)
+        assert store.load_mail_lost() == {each: (each,) for each in range(3, stored + 1, 3)}
     connection = sqlite3.connect(directory / STORE_NAME)
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     connection.close()

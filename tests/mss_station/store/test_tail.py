@@ -35,8 +35,10 @@ def test_it_is_rolled_back_with_what_it_tells(
         assert store.load_tail() == []
 
 
+MAIL_TABLES = ("count", "record", "out", "held", "inbox", "ends", "acked", "retired", "lost")
 LOWER = {
-    3: "DROP TABLE last_value; ALTER TABLE spool DROP COLUMN topic; ALTER TABLE spool DROP COLUMN sub;",
+    3: "DROP TABLE last_value; ALTER TABLE spool DROP COLUMN topic; ALTER TABLE spool DROP COLUMN sub;"
+    + "".join(f"DROP TABLE mail_{name};" for name in MAIL_TABLES),
     2: "",
     1: "DROP TABLE log_tail;",
 }

@@ -1,7 +1,7 @@
 """Commits ticks for ever and says after each how far it is; kills itself at a given statement of a given tick.
 
 Arguments: directory, tick, statement (0 0: never). A tick accepts three rows, places them, spools one, collects, makes
-the last value of a topic, and takes a change of the configuration and one of the group.
+the last value of a topic, and takes a change of the configuration, one of the group, and station mail.
 """
 
 from __future__ import annotations
@@ -12,6 +12,21 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from roamcast.middleware.causal_unicast.records import (
+    DropHeldMail,
+    DropInbox,
+    DropOutgoing,
+    DropSRecord,
+    InboxItem,
+    Mail,
+    MailWrite,
+    PutCount,
+    PutHeldMail,
+    PutInbox,
+    PutOutgoing,
+    PutRetired,
+    PutSRecord,
+)
 from roamcast.middleware.lan_update.records import (
     DropEntry,
     Entry,
@@ -42,7 +57,7 @@ from roamcast.middleware.writes import (
     Write,
 )
 from roamcast.mss_station.lock import DirectoryLock
-from roamcast.mss_station.store import StationIdentity, Store
+from roamcast.mss_station.store import PutMailLost, StationIdentity, Store, StoreWrite
 
 KEY = (1 << 32, 5, 0)
 RECORD = RecordImage(
@@ -73,19 +88,36 @@ RECORD = RecordImage(
 )
 
 
-def make_tick(n: int) -> list[Write]:
+def make_tick(n: int) -> list[StoreWrite]:
     """The writes of the tick that ends with row n."""
     rows = [
         Row(1, i, ((0, i),), i, Kind.BROADCAST, KEY[0], KEY[1], i, (1, 0), 0, bytes(3000), 3000)
         for i in range(n - 2, n + 1)
     ]
-    writes: list[Write] = [PutRow(row, row.n) for row in rows]
+    writes: list[StoreWrite] = [PutRow(row, row.n) for row in rows]
     spooled = (n - 1, 1, n, 0, (0, 0)), (n, 1, n, n % 5 + 1, (1, n))
     writes += [PutLastSeq(KEY, n, (1, n)), SpoolAdd(KEY, spooled, (SpoolItem(1, n, None, 3000),))]
     writes += make_last(n)
     if n > 90:
         writes.append(DropRows(1, n - 90))
-    return [*writes, *make_group(n), *make_lan(n)]
+    return [*writes, *make_group(n), *make_lan(n), *make_mail(n), PutMailLost(n, (n,))]
+
+
+def make_mail(n: int) -> list[MailWrite]:
+    """What the tick that ends with row n changes of station mail: one is sent, one comes and waits, one is taken."""
+    return [
+        PutCount(1, n),
+        PutSRecord(1, 2, n),
+        PutSRecord(2, 3, n),
+        DropSRecord(2, 3),
+        PutOutgoing(Mail(1, 2, ((1, n),), ((2, 4, n),), b"%d" % n)),
+        DropOutgoing(2, (n - 3,)),
+        PutHeldMail(Mail(3, 1, ((3, n),), (), b"%d" % n)),
+        DropHeldMail(3, n - 3),
+        PutInbox(InboxItem(n // 3, 3, n - 3, b"%d" % n)),
+        DropInbox(n // 3 - 1),
+        PutRetired(n + 5),
+    ]
 
 
 def make_last(n: int) -> list[Write]:
