@@ -8,7 +8,7 @@ import pytest
 
 from roamcast.middleware.causal_unicast.errors import MailRefused
 from roamcast.middleware.causal_unicast.frames import MailBatch, MailNone, MailQuery
-from roamcast.middleware.causal_unicast.records import Mail, MailAcks
+from roamcast.middleware.causal_unicast.records import Mail, MailAcks, PutCount
 from roamcast.middleware.delivery_log import ARRIVED, POSTED
 from roamcast.middleware.settings import MIB, SECOND
 from roamcast.mss_station.errors import StoreWentBack
@@ -316,3 +316,51 @@ def test_status_tells_what_waits_for_whom_and_since_when(station: Any) -> None:
     assert station.mail.status()["waiting"][0] | {"bytes": 0} == {
         "station": "s2", "slot": 2, "mails": 1, "bytes": 0, "oldest": 2, "since": 1_000_000 + 2 * SECOND,
     }  # fmt: skip
+
+
+# ---- field cases ----
+
+
+def test_the_same_words_twice_are_two_mails(station: Any) -> None:
+    """BL-08."""
+    for _ in range(2):
+        station.send("s1", b"the same")
+        station.hear(2, batch(2, mail(2, 1, b"other"), mail(2, 2, b"other")))
+        station.loop.tick()
+    assert [one.body for one in station.offered()] == [b"the same", b"other", b"other", b"the same"]
+
+
+@pytest.mark.parametrize("start", [(1 << 16) - 3, (1 << 31) - 3, (1 << 32) - 3, (1 << 53) - 3, (1 << 63) - 4])
+def test_numbers_go_on_at_the_bounds_of_words_and_end_with_a_refusal(station: Any, start: int) -> None:
+    """BL-20, with one mail that is never acknowledged."""
+    station.send("s2", b"never acknowledged")
+    station.store.commit([PutCount(1, start)])
+    station.start()
+    sent = []
+    for _ in range(5):
+        station.loop.open_tick()
+        try:
+            sent.append(station.mail.send("s3", b"x"))
+        except MailRefused as refused:
+            assert refused.code == "numbers-used-up"
+        station.loop.tick()
+    assert sent == [number for number in range(start + 1, start + 6) if number < 1 << 63]
+    station.hear(3, MailAcks(tuple(sent)))
+    station.loop.tick()
+    station.start()
+    assert station.mail.core.unacknowledged(2) == 1 and station.mail.core.unacknowledged(3) == 0
+    assert station.mail.sent_number == sent[-1] and station.mail.acknowledged_by(3) == sent[-1]
+
+
+def test_what_was_acknowledged_is_not_given_again_after_a_crash_right_behind_it(station: Any) -> None:
+    """BL-05."""
+    station.hear(2, batch(2, *(mail(2, n) for n in range(1, 51))))
+    station.loop.tick()
+    station.loop.open_tick()
+    station.mail.take(Taking(50, 0, None))  # type: ignore[arg-type]
+    station.loop.tick()
+    station.start()
+    assert station.offered() == []
+    station.hear(2, batch(2, mail(2, 50)))
+    station.loop.tick()
+    assert station.offered() == [] and station.sent(MailAcks) == [(2, MailAcks((50,)))]
