@@ -40,7 +40,8 @@ def test_a_clean_night() -> None:
         "6 new messages."
     )
     counts = made["counts"]
-    assert counts["messages"] == {"broadcast": 5, "mail": 1, "refused": 0}
+    others = dict.fromkeys(("refused", "topic", "subscription", "presence"), 0)
+    assert counts["messages"] == {"broadcast": 5, "mail": 1, **others}
     assert (counts["deliveries"], counts["hosts"], counts["hosts_active"], counts["stations"]) == (16, 3, 3, 2)
     assert counts["findings"] == {"violation": {}, "undecided": {}, "info": {}}
     assert (counts["handoffs"], counts["reconnections"]) == (1, 0)

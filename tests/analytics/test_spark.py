@@ -15,10 +15,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import simulated
+import simulated_journals
 from audit_world import A, B, story
 from stored import store
 from test_files import DAY, write
 from test_nights import GRACE, MARGIN, broken, days
+from test_simulated_topics import with_another
 
 from roamcast.analytics.carried import load_before, save
 from roamcast.analytics.engine import EngineError, Report
@@ -120,6 +122,16 @@ def test_runs_of_the_simulator(spark: SparkEngine, seed: int) -> None:
         print("changed:", broken(segments, rng) if i % 3 else "")
         found += judged(spark, segments).verdict == "violated"
     print(f"{found} of 6 violated")
+
+
+def test_topics(spark: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation, folders, _ = simulated_journals.journaled("topics", 6, monkeypatch)
+    segments = simulated.logs(simulation, first=simulated_journals.names(simulation))
+    journals = folders.segments()
+    report = judged(spark, segments + journals)
+    assert report.verdict == "clean" and len(report.case.subscriptions)
+    changed = with_another(report, journals, random.Random(6))
+    assert "not_subscribed" in judged(spark, segments + changed).findings.column("kind").to_pylist()
 
 
 def test_nothing_at_all(spark: SparkEngine, tmp_path: Path) -> None:
