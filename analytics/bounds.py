@@ -33,14 +33,14 @@ BOUNDS = {
     "seq": (0, (1 << 31) - 1), "wall": _time, "hlc": _time, "position": _position, "slot": _slot, "heir": _slot,
     "cut": _n, "kind": _small, "what": _small, "gap": _small, "host": _host, "addressee": _topic, "number": _time,
     "n": _n, "taken_e": _time, "taken_c": _position, "e": _e, "le": _e, "c": _position, "at": _position,
-    "size": (0, (1 << 31) - 1), "host32": (0, (1 << 32) - 1), "topic": _topic, "last": _position,
+    "after": _position, "size": (0, (1 << 31) - 1), "host32": (0, (1 << 32) - 1), "topic": _topic, "last": _position,
 }  # fmt: skip
 """Column -> the least and the greatest value that can be."""
 
 BY_KIND = {"addressee": (_host[1], range(Kind.TOPIC)), "taken_e": (_e[1], sorted(set(Kind) - PRESENCE_KINDS))}
 """Column of ORDER -> what is the greatest value for some kinds, and these kinds."""
 
-PAIRS = ("stamp", "spool")
+PAIRS = ("stamp", "spool", "vector")
 """Lists of slot, n, slot, n; `base` is a list of n by slot."""
 
 

@@ -16,6 +16,7 @@ from roamcast.analytics.engine import Report
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.history import NEVER
 from roamcast.analytics.judgement import Case
+from roamcast.analytics.settling_mails import mails
 from roamcast.analytics.settling_topics import subscriptions
 from roamcast.analytics.tables import Ints, is_sent
 
@@ -218,7 +219,7 @@ def _events(case: Case, floor: dict[int, int]) -> dict[int, dict[str, list[Row]]
         made[row["station"]]["member"].append((row["wall"], (*of, row["what"], row["base"])))
     for row in tables_of["closed"].to_pylist():
         made[row["station"]]["closed"].append((row["wall"], (row["slot"], row["heir"], row["cut"])))
-    for station, event, row_of in subscriptions(case, floor, kept):
+    for station, event, row_of in (*subscriptions(case, floor, kept), *mails(case)):
         made[station][event].append(row_of)
     for host, name in sorted(set(zip(hosts, case.names, strict=True))):
         if not name.startswith("#"):
