@@ -36,10 +36,15 @@ def _columns(stations: Sequence[Segment], event: str, *names: str) -> dict[str, 
     segment = origin_of(stations, event)
     made = {name: joined(stations, event, name) for name in (*names, "wall")}
     made["station"] = np.array([s.station for s in stations], np.int64)[segment]
-    made["seg"] = np.array([int(s.header.get("seq") or 0) for s in stations], np.int64)[segment]
+    made["seg"] = np.array([_number(s) for s in stations], np.int64)[segment]
     made["off"] = joined(stations, event, "seq")
     made["log"] = np.arange(len(segment))
     return made
+
+
+def _number(segment: Segment) -> int:
+    """0: an earlier night has kept it. No file is that, whatever its header says."""
+    return max(1, int(segment.header.get("seq") or 0)) if segment.path else 0
 
 
 def _fresh(station: Ints, number: Ints, seg: Ints) -> Ints:

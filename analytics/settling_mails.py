@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roamcast.analytics.carried import Row
+from roamcast.analytics.checks.mails import SETTLED
 from roamcast.analytics.judgement import Case
 from roamcast.middleware.delivery_log import ARRIVED, POSTED
 
@@ -16,7 +17,11 @@ def mails(case: Case) -> Iterator[tuple[int, str, Row]]:
     """
     check = case.mail_check()
     posts, arrivals = check.unsettled()
+    if not len(posts) and not len(arrivals):
+        return
+    under_way = check.under_way()
     for i, row in zip(posts.tolist(), case.made["posts"].take(posts).to_pylist(), strict=True):
-        yield row["slot"], POSTED, (row["wall"], (row["n"], row["to"], row["after"], row["size"], check.header(i)))
+        to = row["to"] if under_way[i] else SETTLED
+        yield row["slot"], POSTED, (row["wall"], (row["n"], to, row["after"], row["size"], check.header(i)))
     for row in case.made["arrivals"].take(arrivals).to_pylist():
         yield row["station"], ARRIVED, (row["wall"], (row["position"], row["slot"], row["n"]))

@@ -22,6 +22,9 @@ from roamcast.analytics.tables import INFO, UNDECIDED, VIOLATION, Flags, Ints, T
 TOLD_MAX = 100
 """Findings of one kind that are told one by one; the rest is counted in the last one."""
 
+SETTLED = 0
+"""Addressee of what an earlier night has kept though it is settled: for its number and its header."""
+
 NEVER = np.iinfo(np.int64).max
 
 Finding = dict[str, Any]
@@ -62,7 +65,8 @@ class Mails:
         self.first = starts_of(key)
         self.keys = key[self.first]
         at = found(self.keys, message_key(self.sender, self.number))
-        self.post: Ints = np.where(at >= 0, np.append(self.first, -1)[at], -1)
+        at = np.append(self.first, -1)[at]
+        self.post: Ints = np.where(np.append(self.to, SETTLED)[at] != SETTLED, at, -1)
         """Per arrival: the row of `posts`, -1: there is none."""
         lists = posts.column("vector").combine_chunks()
         values = lists.flatten().to_numpy().astype(np.int64)
@@ -133,13 +137,18 @@ class MailCheck:
         mails, about = self._mails, self._about
         if not mails.any:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        gone = np.isin(mails.slot, list(about.ended)) | np.isin(mails.to, list(about.ended))
-        posts = (mails.place == NEVER) & (self._skipper == NEVER) & ~gone
+        posts = self.under_way()
         posts[np.append(starts_of(mails.slot)[1:], len(mails.slot))[: len(np.unique(mails.slot))] - 1] = True
         last = self._last_number()[np.searchsorted(mails.slots, mails.sender)]
         arrivals = (mails.post < 0) & (mails.number > last) & ~np.isin(mails.sender, list(about.ended))
         arrivals[[b - 1 for _, _, b in mails.stations()]] = True
         return np.flatnonzero(posts), np.flatnonzero(arrivals)
+
+    def under_way(self) -> Flags:
+        """Per post: it may still arrive."""
+        mails, ended = self._mails, list(self._about.ended)
+        open_ones: Flags = (mails.place == NEVER) & (self._skipper == NEVER) & (mails.to != SETTLED)
+        return open_ones & ~(np.isin(mails.slot, ended) | np.isin(mails.to, ended))
 
     def header(self, post: int) -> list[int]:
         """V of a post without its own entry: slot, count, slot, count, ..."""
@@ -245,9 +254,7 @@ class MailCheck:
     def _waiting(self) -> Iterator[Finding]:
         """Mail under way for longer than `grace` though both logs go on: `mail_waiting`. Of a full inbox it may be."""
         mails, about = self._mails, self._about
-        ended = list(about.ended)
-        waits = (mails.place == NEVER) & (self._skipper == NEVER)
-        waits &= ~(np.isin(mails.slot, ended) | np.isin(mails.to, ended))
+        waits = self.under_way()
         reach = np.array([about.reach.get(slot, 0) for slot in mails.slots.tolist()], np.int64)
         both = np.minimum(*(reach[np.searchsorted(mails.slots, each)] for each in (mails.slot, mails.to)))
         late = mails.wall + about.grace < both

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
+import audit_events
 import pytest
+import simulated
 import simulated_mails
 from audit_world import NOON, of_severity, story
 from simulated_mails import Rows
 
+from roamcast.analytics.carried import Carried
 from roamcast.analytics.checks.completeness import Before
 from roamcast.analytics.engine_local import audit
+from roamcast.analytics.evidence import Segment
 from roamcast.analytics.judgement import Options
+from roamcast.analytics.nights import Night, run_night
 from roamcast.analytics.report.kinds import KINDS
 from roamcast.analytics.report.positions import Positions
 from roamcast.analytics.verdict import CLEAN, VIOLATED
@@ -181,3 +187,86 @@ def test_a_log_that_is_not_whole_accuses_nobody() -> None:
 def test_a_group_without_station_mail() -> None:
     report = audit(story().segments())
     assert report.verdict == CLEAN and not report.tables["posts"].num_rows and not report.tables["arrivals"].num_rows
+
+
+@pytest.mark.parametrize("value", [-1, 0, 1 << 10, 1 << 33, (1 << 63) - 1])
+@pytest.mark.parametrize(
+    ("event", "column"), [(e, i) for e, count in (("posted", 5), ("arrived", 3)) for i in range(count)]
+)
+def test_numbers_that_cannot_be_stop_nothing(event: str, column: int, value: int) -> None:
+    world = relay((1, 1), (2, 1))
+    row = next(row for row in world.rows[1] if row[1] == event)
+    row[2][column] = [value, value] if column == 4 else value
+    audit(simulated_mails.segments(world.rows))
+
+
+def by_night(rows: Rows, days: int) -> tuple[list[Night], list[Segment]]:
+    """The rows stretched over days, judged night after night."""
+    walls = [wall for line in rows.values() for wall, _, _ in line]
+    begin, factor = min(walls), days * DAY // (max(walls) - min(walls) + 1)
+    later = {
+        slot: [[simulated.FIRST_DAY + (wall - begin) * factor, *row] for wall, *row in line]
+        for slot, line in rows.items()
+    }
+    segments = []
+    for slot, line in later.items():
+        prev = b""
+        for day in range(days):
+            start = simulated.FIRST_DAY + day * DAY
+            mine = [(wall, event, tuple(values)) for wall, event, values in line if 0 <= wall - start < DAY]
+            header = {"slot": slot, "id": f"s{slot}", "seq": day + 1, "prev": prev, "opened": start}
+            segments.append(audit_events.segment(mine, header))
+            segments[-1].closed = start + DAY
+            prev = segments[-1].end
+    made, state = [], Carried()
+    for day in range(days):
+        date = f"2027-01-{16 + day}"
+        made.append(run_night(segments, date, Carried.parsed(state.text()), grace=100 * DAY))
+        state = made[-1].state
+        assert not state.provisional
+    return made, segments
+
+
+def told(nights: list[Night]) -> list[tuple[str, int, int]]:
+    rows = [row for night in nights for row in of_severity(night.report, "violation", "undecided")]
+    return sorted((str(row["kind"]), int(str(row["slot"])), int(str(row["n"]))) for row in rows)
+
+
+def test_nights_of_honest_runs_give_no_finding(seed: int) -> None:
+    carried = 0
+    for i in range(5):
+        print(f"seed {1_000 * seed + i}")
+        run = simulated_mails.LoggedRun(1_000 * seed + i, backup="", lost=0, messages=40)
+        nights, _ = by_night(run.logs(), 4)
+        assert told(nights) == []
+        carried += sum(len(of.get("posted", ())) for night in nights for of in night.state.events.values())
+    assert carried > 20
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nights_find_what_one_run_finds(name: str) -> None:
+    world = CASES[name][0]
+    nights, segments = by_night(world.rows, 4)
+    whole = of_severity(audit(segments, Options(grace=100 * DAY)), "violation")
+    kinds = {"mail_twice" if name == "meant for another" else str(row["kind"]) for row in whole}
+    assert whole and told(nights) == sorted(
+        (kind, row["slot"], row["n"]) for kind, row in zip(kinds, whole, strict=True)
+    )
+
+
+def test_nights_find_what_was_swapped(seed: int) -> None:
+    """Neighbours in an inbox change places; over midnight one of them is lost at first."""
+    rng = Random(seed)
+    for i in range(8):
+        run = simulated_mails.LoggedRun(1_000 * seed + i, backup="", lost=0, joiners=0, own=0.0, messages=40)
+        rows = run.logs()
+        inbox = [row for row in rows[rng.choice(sorted(rows))] if row[1] == "arrived"]
+        posted = {(k, row[2][0]): row[0] for k, line in rows.items() for row in line if row[1] == "posted"}
+        can = [j for j in range(1, len(inbox)) if posted[tuple(inbox[j][2][1:])] < inbox[j - 1][0]]
+        for j in can[1::3]:
+            inbox[j - 1][2][1:], inbox[j][2][1:] = inbox[j][2][1:], inbox[j - 1][2][1:]
+        nights, segments = by_night(rows, 4)
+        whole = of_severity(audit(segments, Options(grace=100 * DAY)), "violation", "undecided")
+        names = {(row["slot"], row["n"]) for row in whole if row["kind"] != "mail_header"}
+        print(i, sorted(names))
+        assert {(slot, n) for kind, slot, n in told(nights) if kind != "mail_header"} == names
