@@ -54,6 +54,8 @@ class Options:
     """Slot -> n from which on stamps are known, where that is not 1."""
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)
     """(host, incarnation) -> own number up to which earlier nights have seen all."""
+    mail_unsure: frozenset[int] = frozenset()
+    """Stations of whose logs earlier nights have given something up."""
     has_subscriptions: bool = True
     """Subscriptions of before are known, too."""
 
@@ -188,7 +190,13 @@ class Case:
                 reach[row["slot"]] = max(reach.get(row["slot"], 0), min(far, until) if until else far)
         ended = self.options.before.ended | set(tables.column(self.made["closed"], "slot").tolist())
         about = mails.About(
-            self.incomplete, set(ended), self.membership.lost, reach, until, self.options.margin, self.options.grace
+            self.incomplete | self.options.mail_unsure,
+            set(ended),
+            self.membership.lost,
+            reach,
+            until,
+            self.options.margin,
+            self.options.grace,
         )
         return mails.MailCheck(mails.Mails(self.made), about)
 

@@ -37,7 +37,7 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
         return Carried(
             day, True, carried.held_since or day, carried.cut, carried.heads, carried.read_from, carried.floor,
             carried.stamps, carried.numbers, carried.ended, carried.events, carried.left_behind,
-            carried.has_subscriptions,
+            carried.has_subscriptions, mail_unsure=carried.mail_unsure,
         )  # fmt: skip
     cut = _cut(report, *times)
     floor = _floor(case, carried, cut)
@@ -62,6 +62,7 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
         _events(case, floor),
         _left_behind(report, carried, floor),
         carried.has_subscriptions,
+        mail_unsure=carried.mail_unsure | case.incomplete,
     )
 
 

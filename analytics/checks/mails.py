@@ -35,7 +35,7 @@ class About:
     """What the rest of the audit knows of stations and times."""
 
     incomplete: set[int]
-    """Stations whose log is not whole."""
+    """Stations whose log is not whole, or was not in an earlier night that was settled all the same."""
     ended: set[int]
     lost: set[int]
     """Ended, with whatever only they had."""
@@ -210,7 +210,8 @@ class MailCheck:
         for i, rest in _few(np.flatnonzero((again | settled) & ~mails.kept)):
             text = f"mail {mails.sender[i]}:{mails.number[i]} arrived at station {mails.station[i]} again"
             text += "" if again[i] else ": an earlier night has seen it settled"
-            yield self._row("mail_twice", text, rest, {int(mails.station[i])}) | self._arrival(i)
+            of = {int(mails.station[i]), int(mails.sender[i])}
+            yield self._row("mail_twice", text, rest, of) | self._arrival(i)
 
     # ---- order ----
 

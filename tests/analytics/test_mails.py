@@ -182,6 +182,7 @@ def test_a_log_that_is_not_whole_accuses_nobody() -> None:
     found = of_severity(audit([each for each in segments if (each.station, each.header["seq"]) != (3, 2)]), "violation")
     assert found == []
     assert {row["kind"] for row in of_severity(audit(segments), "violation")} == {"mail_lost"}
+    assert of_severity(audit(segments, Options(mail_unsure=frozenset({3}))), "violation") == []
 
 
 def test_a_group_without_station_mail() -> None:
