@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 import simulated
 import simulated_journals
+import simulated_mails
+import test_mails
 from audit_world import A, B, story
 from stored import store
 from test_files import DAY, write
@@ -97,6 +99,18 @@ def test_stories(spark: SparkEngine) -> None:
     world.change(2, "session", {"host": A, "e": 2}, base=[0, 5, 3])
     assert judged(spark, world.segments()).verdict == "violated"
     assert judged(spark, story().segments(journals=(A, B))).verdict == "clean"
+
+
+def test_station_mail(spark: SparkEngine, tmp_path: Path) -> None:
+    for i, (world, kinds, _) in enumerate(test_mails.CASES.values()):
+        store(simulated_mails.segments(world.rows), tmp_path / str(i))
+        read = spark.read(str(tmp_path / str(i)), everything, None)
+        one, other = judged(spark, read), judged(spark, simulated_mails.segments(world.rows))
+        assert kinds <= {row["kind"] for row in one.findings.to_pylist()}
+        witnesses = [
+            {row["witness"] for row in each.findings.to_pylist() if "mail" in row["kind"]} for each in (one, other)
+        ]
+        assert witnesses[0] == witnesses[1]
 
 
 def test_a_clock_is_repaired(spark: SparkEngine) -> None:
