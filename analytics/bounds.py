@@ -33,14 +33,17 @@ BOUNDS = {
     "seq": (0, (1 << 31) - 1), "wall": _time, "hlc": _time, "position": _position, "slot": _slot, "heir": _slot,
     "cut": _n, "kind": _small, "what": _small, "gap": _small, "host": _host, "addressee": _topic, "number": _time,
     "n": _n, "taken_e": _time, "taken_c": _position, "e": _e, "le": _e, "c": _position, "at": _position,
-    "size": (0, (1 << 31) - 1), "host32": (0, (1 << 32) - 1), "topic": _topic, "last": _position,
+    "after": _position, "size": (0, (1 << 31) - 1), "host32": (0, (1 << 32) - 1), "topic": _topic, "last": _position,
 }  # fmt: skip
 """Column -> the least and the greatest value that can be."""
 
 BY_KIND = {"addressee": (_host[1], range(Kind.TOPIC)), "taken_e": (_e[1], sorted(set(Kind) - PRESENCE_KINDS))}
 """Column of ORDER -> what is the greatest value for some kinds, and these kinds."""
 
-PAIRS = ("stamp", "spool")
+BY_EVENT = {("posted", "addressee"): _slot, ("posted", "number"): _n, ("arrived", "number"): _n}
+"""Event and column -> other bounds than elsewhere."""
+
+PAIRS = ("stamp", "spool", "vector")
 """Lists of slot, n, slot, n; `base` is a list of n by slot."""
 
 
@@ -73,7 +76,7 @@ def _possible(event: str, columns: Columns) -> Flags:
         if kind == INTS:
             good &= _possible_lists(name, np.asarray(values), np.asarray(columns[name + "_len"]).astype(np.int64))
         elif name in BOUNDS and len(values):
-            least, most = BOUNDS[name]
+            least, most = BY_EVENT.get((event, name), BOUNDS[name])
             least += name == "host" and event != ORDER  # rows of control have none
             if values.min() < least or values.max() > most:
                 good &= (values >= least) & (values <= most)

@@ -60,6 +60,8 @@ class Carried:
     """What stands of subscriptions is in `events`; a state of an older version lacks it."""
     reported: frozenset[str] = frozenset()
     """Findings of this and earlier nights that the next night would find again."""
+    mail_unsure: frozenset[int] = frozenset()
+    """Stations of whose logs something was given up: it is not known what station mail that told of."""
 
     def before(self) -> Before:
         """What the check of segments starts from."""
@@ -88,7 +90,7 @@ class Carried:
             "ended": sorted(self.ended),
             "events": [[slot, dict(sorted(of.items()))] for slot, of in sorted(self.events.items())],
             "left_behind": sorted(self.left_behind), "has_subscriptions": self.has_subscriptions,
-            "reported": sorted(self.reported),
+            "reported": sorted(self.reported), "mail_unsure": sorted(self.mail_unsure),
         }  # fmt: skip
         return json.dumps(plain, separators=(",", ":")) + "\n"
 
@@ -116,6 +118,7 @@ class Carried:
             frozenset((host, incarnation) for host, incarnation in plain["left_behind"]),
             plain.get("has_subscriptions", not plain["floor"]),
             frozenset(plain["reported"]),
+            frozenset(plain.get("mail_unsure", ())),
         )
 
 

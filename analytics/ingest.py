@@ -21,6 +21,7 @@ from roamcast.analytics.bounds import only_possible
 from roamcast.analytics.columns import found
 from roamcast.analytics.evidence import Segment, joined, joined_texts, rows, without_copies
 from roamcast.analytics.ingest_journals import journal_tables
+from roamcast.analytics.ingest_mails import mail_tables
 from roamcast.analytics.ingest_orders import OrderRows
 from roamcast.analytics.ingest_sessions import client_events
 from roamcast.analytics.ingest_subscriptions import subscription_tables
@@ -54,6 +55,7 @@ def ingest(segments: Sequence[Segment], carried: Sequence[Segment] = ()) -> tupl
         **client_events(stations, client_of, messages),
         **subscription_tables(stations, order, client_of),
         **journal_tables(journals, clients),
+        **mail_tables(stations),
     }
     return made, tables.violations(conflicts + differences)
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import receivers, tables
-from roamcast.analytics.checks import causal, clock, completeness, fifo, journals, latency, stamps
+from roamcast.analytics.checks import causal, clock, completeness, fifo, journals, latency, mails, stamps
 from roamcast.analytics.checks.exactly_once import Accounts
 from roamcast.analytics.days import DAY
 from roamcast.analytics.history import NEVER, History
@@ -54,6 +54,8 @@ class Options:
     """Slot -> n from which on stamps are known, where that is not 1."""
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)
     """(host, incarnation) -> own number up to which earlier nights have seen all."""
+    mail_unsure: frozenset[int] = frozenset()
+    """Stations of whose logs earlier nights have given something up."""
     has_subscriptions: bool = True
     """Subscriptions of before are known, too."""
 
@@ -151,6 +153,7 @@ class Case:
             self.membership.lost,
             completeness.Times(self.options.until, self.options.margin, self.options.grace),
         )
+        outcome.findings += self.mail_check().findings()
         outcome.findings += completeness.cuts(history, self.membership.cut, self.membership.lost)
         scratch = np.full(history.count, -1, np.int64)
         found = []
@@ -176,6 +179,26 @@ class Case:
         np.maximum.at(last, column, n)
         waiting = (history.n > last[history.column]) & (history.n <= self.membership.cut[history.column])
         return np.flatnonzero(waiting & is_given(history.kind))
+
+    def mail_check(self) -> mails.MailCheck:
+        """The check of station mail."""
+        segments, until = self.made["segments"], self.options.until
+        reach: dict[int, int] = {}
+        for row in segments.select(["slot", "status", "closed", "wall_last"]).to_pylist():
+            if row["slot"] and row["status"] != "forged":
+                far = max(row["closed"], row["wall_last"])
+                reach[row["slot"]] = max(reach.get(row["slot"], 0), min(far, until) if until else far)
+        ended = self.options.before.ended | set(tables.column(self.made["closed"], "slot").tolist())
+        about = mails.About(
+            self.incomplete | self.options.mail_unsure,
+            set(ended),
+            self.membership.lost,
+            reach,
+            until,
+            self.options.margin,
+            self.options.grace,
+        )
+        return mails.MailCheck(mails.Mails(self.made), about)
 
     # ---- clients ----
 

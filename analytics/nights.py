@@ -189,6 +189,7 @@ def run_night(
         floor=carried.floor,
         stamps_start=carried.floor,
         numbers=carried.numbers,
+        mail_unsure=carried.mail_unsure,
         has_subscriptions=carried.has_subscriptions,
     )
     report = engine.judge(above(made, carried), differences, made["orders"], options, say)

@@ -210,7 +210,8 @@ class Owed:
     def _stands_at_begin(self, force: Force, session: int) -> Flags:
         """Whether SUBs had not been ended when a session began."""
         ends, e = self._subscriptions.ends, int(self._sessions.e[session])
-        known = np.maximum(force.change, 0)
+        stands: Flags = force.change >= 0
+        known = force.change[stands]
         ended = (ends.e[known] < e) | ((ends.e[known] == e) & (ends.c[known] == BEFORE))
-        stands: Flags = ~ended | ends.doubtful[known]
+        stands[stands] = ~ended | ends.doubtful[known]
         return stands

@@ -16,6 +16,7 @@ from roamcast.analytics.engine import Report
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.history import NEVER
 from roamcast.analytics.judgement import Case
+from roamcast.analytics.settling_mails import mails
 from roamcast.analytics.settling_topics import subscriptions
 from roamcast.analytics.tables import Ints, is_sent
 
@@ -36,7 +37,7 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
         return Carried(
             day, True, carried.held_since or day, carried.cut, carried.heads, carried.read_from, carried.floor,
             carried.stamps, carried.numbers, carried.ended, carried.events, carried.left_behind,
-            carried.has_subscriptions,
+            carried.has_subscriptions, mail_unsure=carried.mail_unsure,
         )  # fmt: skip
     cut = _cut(report, *times)
     floor = _floor(case, carried, cut)
@@ -61,6 +62,7 @@ def settled(segments: Sequence[Segment], report: Report, carried: Carried, day: 
         _events(case, floor),
         _left_behind(report, carried, floor),
         carried.has_subscriptions,
+        mail_unsure=carried.mail_unsure | case.incomplete,
     )
 
 
@@ -218,7 +220,7 @@ def _events(case: Case, floor: dict[int, int]) -> dict[int, dict[str, list[Row]]
         made[row["station"]]["member"].append((row["wall"], (*of, row["what"], row["base"])))
     for row in tables_of["closed"].to_pylist():
         made[row["station"]]["closed"].append((row["wall"], (row["slot"], row["heir"], row["cut"])))
-    for station, event, row_of in subscriptions(case, floor, kept):
+    for station, event, row_of in (*subscriptions(case, floor, kept), *mails(case)):
         made[station][event].append(row_of)
     for host, name in sorted(set(zip(hosts, case.names, strict=True))):
         if not name.startswith("#"):

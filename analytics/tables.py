@@ -115,6 +115,20 @@ ENDED = _schema(
 )  # fmt: skip
 """SUBs that others than the host have ended: as in middleware/delivery_log.py. Sorted by (client, e, c, slot, n)."""
 
+POSTS = _schema(
+    ("slot", _i32), ("n", _i64), ("to", _i32), ("after", _i64), ("size", _i32), ("vector", pa.list_(_i64)),
+    ("wall", _i64), ("seg", _i32), ("off", _i32), ("log", _i64),
+)  # fmt: skip
+"""Station mail that a station has taken from a program, sorted by (slot, n). `to`: the addressee's slot. `after`:
+position of the last mail that had been delivered there by then. `vector`: slot, count, slot, count, ...: entries of its
+header that are others than in the mail before. `log`: place among all rows as they were read."""
+
+ARRIVALS = _schema(
+    ("station", _i32), ("position", _i64), ("slot", _i32), ("n", _i64), ("wall", _i64), ("seg", _i32), ("off", _i32),
+    ("log", _i64),
+)  # fmt: skip
+"""Station mail (slot, n) that was delivered at `station`, sorted by (station, position)."""
+
 SEGMENTS = _schema(
     ("writer", _text), ("id", _text), ("slot", _i32), ("incarnation", _u64), ("generation", _i64), ("seq", _i64),
     ("prev", pa.binary()), ("end", pa.binary()), ("status", _text), ("events", _i64), ("opened", _i64),
@@ -162,7 +176,7 @@ GAPS = _schema(
 TABLES: dict[str, pa.Schema] = {
     "clients": CLIENTS, "messages": MESSAGES, "stamps": STAMPS, "orders": ORDERS, "sessions": SESSIONS, "acks": ACKS,
     "members": MEMBERS, "handoffs": HANDOFFS, "closed": CLOSED, "segments": SEGMENTS, "given": GIVEN, "sent": SENT,
-    "holes": HOLES, "changes": CHANGES, "ended": ENDED,
+    "holes": HOLES, "changes": CHANGES, "ended": ENDED, "posts": POSTS, "arrivals": ARRIVALS,
 }  # fmt: skip
 """What ingest makes, by name."""
 

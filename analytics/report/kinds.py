@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-HOST, SENT, SESSION, ORDER, NOWHERE = "host", "sent", "session", "order", ""
+HOST, SENT, SESSION, ORDER, MAIL, NOWHERE = "host", "sent", "session", "order", "mail", ""
 """What `place` of a finding is: where its host was given something; where it sent; the number of a session; a position
-in the order of `station`; none of these."""
+in the order of `station`; one in its inbox of station mail; none of these."""
 
 _LOST = "Keep the logs of these stations; look at what the host's stations logged when it moved, and report it."
 _ORDER = "Keep the logs of these stations and report it: the two messages and the rows below are the proof."
+_MAIL = "Keep the logs of these stations and report it: the rows below are the proof."
 _HOST = "Look at that host: two devices with one identity, or a restored copy of its state, look like this."
 _LOGS = "Two logs cannot both be right: find out whether one was changed, and verify both with mss-station logs verify."
 _FETCH = "Upload what is missing (mss-station logs upload DIR DEST) and audit the day again."
@@ -68,6 +69,20 @@ KINDS: dict[str, Kind] = {
                                 "Order is judged by a repaired clock.", _LOGS, SENT),
     "stamp_understated": Kind("Stamp says too little", "A message's stamp leaves out what its sender had been given: "
                               "others may be given it too early.", _ORDER, SENT),
+    "mail_lost": Kind("Station mail lost", "A station was delivered mail that has another one to it in its past, and "
+                      "never had that one.", _MAIL, MAIL),
+    "mail_twice": Kind("Station mail doubled", "Mail of a station was delivered more than once.", _MAIL, MAIL),
+    "mail_causal": Kind("Station mail out of causal order", "Mail was delivered behind other mail that has it in its "
+                        "past.", _MAIL, MAIL),
+    "mail_invented": Kind("Station mail that nobody posted", "Mail was delivered that its sender's log does not have, "
+                          "or has for another station.", _LOGS, MAIL),
+    "mail_numbers": Kind("Station mail is numbered wrongly", "Numbers or inbox positions of station mail have a hole, "
+                         "a double, or go back.", _LOGS, MAIL),
+    "mail_header": Kind("Wrong header of station mail", "A header counts other mail than its sender had been "
+                        "delivered: others may be delivered it too early.", _MAIL, MAIL),
+    "mail_waiting": Kind("Station mail under way", "Mail was posted and has not arrived, or not by the end of these "
+                         "logs.", "If it is undecided, it waits for a day: look at its addressee's inbox and the link.",
+                         MAIL),
     "claim_not_given": Kind("Claimed, not given", "A station counts a message as given that the host's own journal "
                             "does not have.", _LOST, HOST),
     "claim_order_differs": Kind("Journal and station differ in order", "The host's journal has another order than its "

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from roamcast.analytics.columns import place_text
 from roamcast.analytics.engine import Report
 from roamcast.analytics.history import NEVER
-from roamcast.analytics.report.kinds import HOST, ORDER, SENT, SESSION, kind_of
+from roamcast.analytics.report.kinds import HOST, MAIL, ORDER, SENT, SESSION, kind_of
 from roamcast.analytics.report.words import shown
 from roamcast.analytics.tables import NO_CLIENT, PLACE_SHIFT, PLACE_ZERO, Ints
 
@@ -62,6 +63,8 @@ class Positions:
     def of(self, finding: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The events that a finding (a row of `tables.VIOLATIONS`) is about, in the order in which to read them."""
         kind, client, station = kind_of(finding["kind"]).place, finding["client"], finding["station"]
+        if kind == MAIL:
+            return [asdict(spot) for spot in self._of_mail(finding)][:SPOTS_MAX]
         x, y = (self._message(finding[a], finding[b]) for a, b in (("slot", "n"), ("other_slot", "other_n")))
         place, other = finding["place"], finding["other_place"]
         found: list[Spot] = []
@@ -95,6 +98,26 @@ class Positions:
         for spot in found:
             places.setdefault((spot.station, spot.segment, spot.row, spot.file), spot)
         return [asdict(spot) for spot in list(places.values())[:SPOTS_MAX]]
+
+    def _of_mail(self, finding: Mapping[str, Any]) -> list[Spot]:
+        """Where the mails of a finding were posted and have arrived at its station."""
+        found = []
+        for a, b in (("other_slot", "other_n"), ("slot", "n")):
+            if not finding[a]:
+                continue
+            name = f"mail {_name(finding, a, b)}"
+            for row in self._mails("posts", finding[a], finding[b]):
+                found.append(self._spot(f"{name} posted to station {row['to']}", row | {"station": row["slot"]}))
+            for row in self._mails("arrivals", finding[a], finding[b]):
+                if row["station"] == finding["station"]:
+                    found.append(self._spot(f"{name} arrives at station {row['station']}", row))
+        return found
+
+    def _mails(self, table: str, slot: int, n: int) -> list[dict[str, Any]]:
+        made = self._made[table]
+        named = pc.and_(pc.equal(made["slot"], slot), pc.equal(made["n"], n))
+        rows: list[dict[str, Any]] = made.filter(named).to_pylist()
+        return rows
 
     # ---- what is looked up ----
 

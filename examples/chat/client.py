@@ -110,7 +110,8 @@ class ChatClient:
             self._meet(message.sender)
         if message.topic is None:
             if what == "here":
-                self.rooms.setdefault(text, Room()).people.add(message.sender)
+                if text in self.rooms:
+                    self.rooms[text].people.add(message.sender)
                 return None
             return News("tells" if message.mail else "says", "" if message.mail else "all rooms", message.sender, text)
         room = self.rooms.setdefault(message.topic, Room())

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from demo.cluster import READY_S_MAX, Cluster, CommandFailed, station_command
-
-from roamcast.mss_station.asking import look
+from demo.cluster import Cluster, CommandFailed, station_command
 
 STATIONS: Final = 3
 ROOMS: Final = ("lobby", "garden", "vault")
@@ -34,15 +31,7 @@ class Group:
             station_command("topics", "add", first, room, *private)
         self._cluster.enrol(people)
         self._cluster.start()
-        self._wait_rooms()
-
-    def _wait_rooms(self) -> None:
-        end = time.monotonic() + READY_S_MAX
-        for station in self._cluster.stations:
-            while not {*ROOMS} <= {*look(station.directory)[2].book.names()}:
-                if time.monotonic() > end:
-                    raise CommandFailed(f"{station.id} does not learn of the rooms")
-                time.sleep(0.02)
+        self._cluster.wait_topics(ROOMS)
 
     def close(self) -> None:
         """End the stations."""

@@ -62,9 +62,9 @@ class Session:
                     return
 
     def show(self, text: str) -> None:
-        """One line for the person."""
+        """One line for the person; what others have written may not command the terminal."""
         self._news_at = time.monotonic()
-        self.terminal.show(text)
+        self.terminal.show("".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text))
 
     # ---- what comes ----
 

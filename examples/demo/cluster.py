@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +286,16 @@ class Cluster:
             if time.monotonic() > end:
                 raise CommandFailed(f"not all stations learn of all hosts: {missing}")
             time.sleep(0.02)
+
+    def wait_topics(self, names: Iterable[str]) -> None:
+        """Wait until all stations know these topics. Raises CommandFailed when they do not in time."""
+        end = time.monotonic() + READY_S_MAX
+        wanted = set(names)
+        for station in self.stations:
+            while wanted - set(look(station.directory)[2].book.names()):
+                if time.monotonic() > end:
+                    raise CommandFailed(f"{station.id} does not learn of the topics")
+                time.sleep(0.02)
 
     def start(self) -> None:
         """Start all members that do not run and wait until they answer, and know each other's hosts."""

@@ -77,9 +77,17 @@ class Operator:
         self._loaded = False
         self._awaited = [one for one in self._awaited if not one.of_load]
 
-    def found(self, crew: Sequence[str]) -> None:
+    def found(self) -> None:
         """Start the first station and let the others join it, all but one: that one comes later, by `join`."""
         self.cluster.start()
+        for _ in self.cluster.newcomers[1:]:
+            self.cluster.join(self.cluster.stations[0])
+            self.cluster.start()
+            self.cluster.wait_serving()
+        self.founders = self.cluster.stations[:]
+
+    def make_topics(self, crew: Sequence[str]) -> None:
+        """Make the topics and the group, and have the stations say who is there."""
         first = self.cluster.stations[0].directory
         station_command("config", "set", first, "settings/presence", "on")
         station_command("config", "set", first, "settings/presence-grace", "2s")
@@ -87,11 +95,7 @@ class Operator:
         station_command("topics", "add", first, CREW, "--send", f"@{CREW}", "--receive", f"@{CREW}")
         for topic in OPEN_TOPICS:
             station_command("topics", "add", first, topic)
-        for _ in self.cluster.newcomers[1:]:
-            self.cluster.join(self.cluster.stations[0])
-            self.cluster.start()
-            self.cluster.wait_serving()
-        self.founders = self.cluster.stations[:]
+        self.cluster.wait_topics((CREW, *OPEN_TOPICS))
 
     def join(self) -> None:
         """One more station, by the invitation of any that serves."""

@@ -56,6 +56,8 @@ class Options:
     seconds: float
     audit: str | None = None
     """The engine that audits the delivery logs at the end; None: they are not audited."""
+    topics: bool = True
+    """Hosts subscribe and send on topics, one loses a right, and their presence is followed."""
 
 
 @dataclass(slots=True)
@@ -179,7 +181,9 @@ class Run:
         self.say(
             f"seed {options.seed}: {options.stations} stations, {options.hosts} hosts in {len(self.workers)} processes"
         )
-        self.operator.found(self.names)
+        self.operator.found()
+        if options.topics:
+            self.operator.make_topics(self.names)
         first, *joined = self._stations()
         self.cluster.enrol(self.names)
         for worker in self.workers:
@@ -196,11 +200,12 @@ class Run:
 
     def _load(self) -> None:
         begun, seconds = self._begun, self.options.seconds
-        self._subscribe()
+        if self.options.topics:
+            self._subscribe()
+            self.later.add(begun + 0.07 * seconds, self._take_right)
         self._send_and_roam(self.workers)
         end = begun + seconds
         self.later.add(begun + 0.05 * seconds, self._fall_asleep)
-        self.later.add(begun + 0.07 * seconds, self._take_right)
         self.later.add(begun + 0.10 * seconds, self.operator.join)
         self.later.add(begun + 0.30 * seconds, lambda: self._when_at_rest(self._kill_station))
         self.later.add(begun + 0.60 * seconds, self._kill_agents)
@@ -228,12 +233,13 @@ class Run:
 
     def _send_and_roam(self, workers: list[Worker]) -> None:
         left = self.options.seconds
+        talk = {"topics": [*OPEN_TOPICS, CREW], "topical": TOPICAL, "tunes": OPEN_TOPICS, "tune_s": TUNE_S}
         for worker in workers:
             for name in worker.hosts:
                 others = [other for other in self.names if other != name]
                 worker.ask(
                     "load", name, rate=RATE, mail=MAIL if others else 0, to=others, roam_s=ROAM_S, stations=None,
-                    until=left, topics=[*OPEN_TOPICS, CREW], topical=TOPICAL, tunes=OPEN_TOPICS, tune_s=TUNE_S,
+                    until=left, **(talk if self.options.topics else {}),
                 )  # fmt: skip
 
     def _heal(self) -> None:
@@ -372,7 +378,8 @@ class Run:
         worker.tell("quiet", self.sleeper)
         worker.tell("suspend", self.sleeper)
         self._tell(f"{self.sleeper} falls asleep; what it is owed waits in its station's spool")
-        self.operator.follow_sleep(self.sleeper)
+        if self.options.topics:
+            self.operator.follow_sleep(self.sleeper)
 
     def _wake_up(self) -> None:
         if self.slept:

@@ -97,8 +97,8 @@ class Presence:
             if value is None or topic < PRESENCE or value.slot not in (slot, ledger.own) or value.order[2]:
                 continue
             known, records = ledger.hosts.get(host), ledger.of_host(host)
-            if any(record.shown and record.shown[1] for record in records):
-                continue  # it tells by itself
+            if any(r.shown is not None and (r.shown[1] or r.shown[0] >= value.order[1]) for r in records):
+                continue  # it tells by itself, or has just done so
             if any(not self._is_away(record, value.order[:2]) for record in records):
                 settled = False
             elif host in ledger.names and known is not None:

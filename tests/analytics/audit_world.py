@@ -108,12 +108,16 @@ class World:
         station, before = self.at[host], max(0, self.acked[host])
         for position, message in enumerate(self.order[station], 1):
             facts = self.rows[message]
-            meant = facts[2] == 0 or (facts[2] == 1 and facts[9] == host)
+            meant = self.is_meant(host, position, facts)
             if position > before and meant and message[1] > self.base[host][message[0]]:
                 given = [self.e[host], position, *message, facts[4] & 0xFFFFFFFF, facts[5]]
                 self.journal[host].append([self.now, "given", given])
         self.acked[host] = len(self.order[station])
         self.log(station, "ack", host, INCARNATION[host], self.e[host], self.acked[host])
+
+    def is_meant(self, host: int, position: int, facts: list[Any]) -> bool:
+        """Whether a message that stands at a position of the host's station is for it."""
+        return bool(facts[2] == 0 or (facts[2] == 1 and facts[9] == host))
 
     def send(self, host: int, to: int = 0) -> tuple[int, int]:
         """The host sends; its station orders the message at once."""

@@ -1,7 +1,8 @@
 """Random histories against happened-before as a transitive closure, computed by brute force from what hosts did.
 
-Per host: the audit finds a violation of order if and only if the closure has one, and every causal pair that it names
-is in the closure. Source: audit.md 3.2, 'Verified'.
+Some of it is sent on topics, to hosts that have subscribed at the beginning. Per host: the audit finds a violation of
+order if and only if the closure has one, and every causal pair that it names is in the closure. Source: audit.md 3.2,
+'Verified'.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from roamcast.analytics.checks import causal
 from roamcast.analytics.engine import Report
 from roamcast.analytics.engine_local import audit
 from roamcast.analytics.evidence import Segment
+from roamcast.middleware.rows import Kind
 
 BEGIN = 1_800_000_000_000_000
 ORDER_KINDS = ("causal", "fifo_sender")
@@ -31,6 +33,7 @@ class Life:
     number: int
     events: list[tuple[str, Message]] = field(default_factory=list)
     owed: list[Message] = field(default_factory=list)
+    topics: set[int] = field(default_factory=set)
     clock: int = 0
     sent: int = 0
 
@@ -45,10 +48,15 @@ class Wild:
         self.sender: dict[Message, Life] = {}
         self.clock_is_right = clock_is_right
         wild, mail = rng.choice((0.0, 0.02, 0.1, 0.5, 1.0)), rng.choice((0.0, 0.3, 0.7))
+        topic = rng.choice((0.0, 0.0, 0.3, 0.7))
+        for host in self.hosts if topic else ():
+            for number in rng.sample((1, 2, 3), rng.randint(0, 3)):
+                host.topics.add(number)
+                self.enter(host, Kind.SUB, number, [host])
         for _ in range(rng.randint(5, 60)):
             host = rng.choice(self.hosts)
             if rng.random() < rng.choice((0.3, 0.6)):
-                self.send(host, mail)
+                self.send(host, mail, topic)
             else:
                 self.give(host, wild)
         if rng.random() < 0.7:
@@ -56,8 +64,17 @@ class Wild:
                 while host.owed:
                     self.give(host, wild)
 
-    def send(self, host: Life, mail: float) -> None:
-        to = self.rng.choice(self.hosts) if self.rng.random() < mail else None
+    def send(self, host: Life, mail: float, topic: float) -> None:
+        if self.rng.random() < topic:
+            number = self.rng.randint(1, 3)
+            self.enter(host, Kind.TOPIC, number, [other for other in self.hosts if number in other.topics])
+        elif self.rng.random() < mail:
+            to = self.rng.choice(self.hosts)
+            self.enter(host, Kind.MAIL, to.number, [to])
+        else:
+            self.enter(host, Kind.BROADCAST, 0, self.hosts)
+
+    def enter(self, host: Life, kind: Kind, addressee: int, audience: list[Life]) -> None:
         slot = self.rng.randint(1, 3)
         message = (slot, sum(1 for other, _ in self.facts if other == slot) + 1)
         host.sent += 1
@@ -65,11 +82,11 @@ class Wild:
         given = sum(1 for what, _ in host.events if what == "given")
         clock = host.clock if self.clock_is_right else self.rng.randint(1, 100)
         self.facts[message] = [
-            0 if to is None else 1, host.number, host.number & 0xFF, host.sent, BEGIN + clock, given, to and to.number
+            kind, host.number, host.number & 0xFF, host.sent, BEGIN + clock, given, addressee
         ]  # fmt: skip
         self.sender[message] = host
         host.events.append(("sent", message))
-        for other in self.hosts if to is None else [to]:
+        for other in audience:
             other.owed.append(message)
 
     def give(self, host: Life, wild: float) -> None:
@@ -98,7 +115,7 @@ class Wild:
             host = self.sender[slot, n]
             count = sum(1 for what, _ in host.events if what == "given")
             taken = (1, int(str(given_before)) - count - 1)
-            values = (position, slot, n, kind, number, incarnation, own, clock, *taken, to or 0, 1, [])
+            values = (position, slot, n, kind, number, incarnation, own, clock, *taken, to, 1, [])
             for log in logs.values():
                 log.append((BEGIN + position, "order", values))
         return [s for slot, log in logs.items() for s in audit_events.segments(log, 1000, slot=slot, id=f"s{slot}")]

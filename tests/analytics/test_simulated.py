@@ -11,9 +11,9 @@ from roamcast.analytics.engine_local import audit
 from roamcast.analytics.verdict import CLEAN, VIOLATED
 
 
-@pytest.mark.parametrize("scenario", ["few", "mixed", "group"])
-def test_honest_runs_are_clean(scenario: str) -> None:
-    for chosen in range(1, 16):
+@pytest.mark.parametrize(("scenario", "count"), [("few", 15), ("mixed", 15), ("group", 15), ("topics", 8)])
+def test_honest_runs_are_clean(scenario: str, count: int) -> None:
+    for chosen in range(1, count + 1):
         simulation, rule = simulated.run(scenario, chosen)
         assert not rule, f"simulator seed {chosen}: {rule}"
         report = audit(simulated.logs(simulation))

@@ -15,10 +15,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import simulated
+import simulated_journals
+import simulated_mails
+import test_mails
 from audit_world import A, B, story
 from stored import store
 from test_files import DAY, write
 from test_nights import GRACE, MARGIN, broken, days
+from test_simulated_topics import with_another
 
 from roamcast.analytics.carried import load_before, save
 from roamcast.analytics.engine import EngineError, Report
@@ -97,6 +101,18 @@ def test_stories(spark: SparkEngine) -> None:
     assert judged(spark, story().segments(journals=(A, B))).verdict == "clean"
 
 
+def test_station_mail(spark: SparkEngine, tmp_path: Path) -> None:
+    for i, (world, kinds, _) in enumerate(test_mails.CASES.values()):
+        store(simulated_mails.segments(world.rows), tmp_path / str(i))
+        read = spark.read(str(tmp_path / str(i)), everything, None)
+        one, other = judged(spark, read), judged(spark, simulated_mails.segments(world.rows))
+        assert kinds <= {row["kind"] for row in one.findings.to_pylist()}
+        witnesses = [
+            {row["witness"] for row in each.findings.to_pylist() if "mail" in row["kind"]} for each in (one, other)
+        ]
+        assert witnesses[0] == witnesses[1]
+
+
 def test_a_clock_is_repaired(spark: SparkEngine) -> None:
     world = story()
     for station in (1, 2):
@@ -120,6 +136,16 @@ def test_runs_of_the_simulator(spark: SparkEngine, seed: int) -> None:
         print("changed:", broken(segments, rng) if i % 3 else "")
         found += judged(spark, segments).verdict == "violated"
     print(f"{found} of 6 violated")
+
+
+def test_topics(spark: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation, folders, _ = simulated_journals.journaled("topics", 6, monkeypatch)
+    segments = simulated.logs(simulation, first=simulated_journals.names(simulation))
+    journals = folders.segments()
+    report = judged(spark, segments + journals)
+    assert report.verdict == "clean" and len(report.case.subscriptions)
+    changed = with_another(report, journals, random.Random(6))
+    assert "not_subscribed" in judged(spark, segments + changed).findings.column("kind").to_pylist()
 
 
 def test_nothing_at_all(spark: SparkEngine, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from roamcast.middleware.custody.extras import Subs
 from roamcast.middleware.effects import Broadcast, CloseChannel, Deliver, Effect, Persist, SendHost, SendPeer
@@ -76,7 +76,7 @@ class CoreStation:
         core = self.core
         core.begin(self._world.now, WALL + self._world.now)
         for slot, data in inbox:
-            core.receive_peer(slot, decode_peer(data))
+            core.receive_peer(slot, cast(PeerFrame, decode_peer(data)))
         for channel, number, data in inputs:
             core.receive_host(channel, number, decode_up(data))
         for call in calls:

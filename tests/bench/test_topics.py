@@ -44,7 +44,7 @@ def test_attachments_and_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "2 subscriptions" in topic_tables.revoking(topic_costs.revoking(tmp_path, PLAN, hosts=4))
 
 
-def test_presence_is_a_row_for_who_was_away_and_none_within_the_grace(tmp_path: Path) -> None:
+def test_presence_is_a_row_for_every_attachment_and_one_when_the_grace_is_over(tmp_path: Path) -> None:
     off, on = (topic_costs._presence(tmp_path / str(on), on, hosts=3) for on in (False, True))
     names = ("first", "again", "moved", "away", "back")
     assert [off[name]["rows"] for name in names] == [1, 0, 0, 0, 0]

@@ -92,7 +92,7 @@ class References:
         self._sides: dict[tuple[str, int], Measured] = {}
         for size in sizes:
             plan.say(f"topics: a station and a bare relay with {size} hosts")
-            groups = {
+            groups: dict[str, StationGroup | RelayGroup] = {
                 BROADCAST: StationGroup(home / f"all-{size}", 1, seats(size, 1)),
                 BARE: RelayGroup(home / f"bare-{size}", 1, seats(size, 1)),
             }

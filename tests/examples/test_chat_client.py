@@ -80,6 +80,8 @@ def test_who_comes_in_says_so_and_who_is_there_answers(agent: Told) -> None:
     assert client.take(message("here", "lobby", "eve", None)) is None
     assert client.rooms["lobby"].people == {"bob", "eve"}
     assert agent.subscribed == ["$presence/bob", "$presence/eve"]
+    client.take(message("here", "elsewhere", "eve", None))
+    assert [*client.rooms] == ["lobby"]
     client.take(message("leaves", "", "bob"))
     assert client.rooms["lobby"].people == {"eve"}
 

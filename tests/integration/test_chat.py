@@ -99,6 +99,7 @@ def test_rooms_subjects_rights_presence_and_roaming_in_one_session(open_terminal
     ada.wait(r"\[lobby\] bob: hello, ada")
     ada.say("eve, where are you?", r"\[lobby\] ada: eve, where", r"\[lobby\] eve: I was given that at s\d, ada")
     ada.say("/join garden", "you are in garden", r"\[garden\] \* the subject is: tomatoes, mostly \(bob\)")
+    ada.say("\x1b[2J", r"\[garden\] ada: \N{REPLACEMENT CHARACTER}\[2J")
     ada.say("/topic beans", r"\[garden\] \* ada sets the subject: beans")
     ada.say("/join vault", "you may not go into vault: no right to receive")
     ada.say("/grant vault", r"\$ mss-station topics grant s1 vault receive ada", "who may receive on vault: ada")

@@ -24,7 +24,7 @@ FALLS = {
     "strip_open": (81, 1),
     "no_dead": (12, 1),
     "no_notice": (81, 1),
-    "no_shown": (8, 1),
+    "no_shown": (3, 1),
     "p_sum": (8, 2),
     "disk:PutLast": (3, 2),
     "late:PutLast": (15, 1),
