@@ -146,6 +146,10 @@ class MailService:
     def link_up(self, slot: int) -> None:
         """The peer has come to be linked."""
         self.core.link_up(slot)
+        if self._asks():
+            self._words.append((slot, MailQuery()))
+        if self._is_done_with(slot):  # it will ask, or has asked before this station could answer
+            self._words.append((slot, MailNone()))
 
     def flush(self) -> tuple[list[StoreWrite], list[Logged]]:
         """Close the tick: what is to be made durable, and what the delivery log tells of it."""
@@ -288,16 +292,20 @@ class MailService:
 
     def look(self) -> None:
         """Once a second: while this station is being retired, ask who has mail for it."""
-        core = self._server.core
-        if core.ledger.view.retiring and not core.ledger.view.handing and self._server.guard.state != "closed":
+        if self._asks() and self._server.guard.state != "closed":
             self._server.open_tick()
-            self._words += [(slot, MailQuery()) for slot in core.ledger.fifo.peers if slot not in self._without]
+            peers = self._server.core.ledger.fifo.peers
+            self._words += [(slot, MailQuery()) for slot in peers if slot not in self._without]
+
+    def _asks(self) -> bool:
+        view = self._server.core.ledger.view
+        return bool(view.retiring) and not view.handing
 
     def tell_obstacles(self) -> None:
         """The core of messages hands nothing over before there is no mail that would be lost."""
         core = self._server.core
         if core.ledger.view.retiring:
-            core.heir.elsewhere = tuple(self._obstacles(core.ledger.fifo.peers))
+            core.heir.set_elsewhere(tuple(self._obstacles(core.ledger.fifo.peers)))
 
     def _obstacles(self, peers: Iterable[int]) -> Iterator[str]:
         told, names = self.core.status(), self.name_of

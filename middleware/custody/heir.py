@@ -73,8 +73,7 @@ class Heir:
         self._had = ledger.table.vector("stored")
         """What was stored here a while ago; when the handing over began, once it has."""
         self._due = 0
-        self.elsewhere: tuple[str, ...] = ()
-        """What the driver still waits for before this station may end; its core hands over nothing before."""
+        self._elsewhere: tuple[str, ...] = ()
         self._said = False
         self._keep_at = 0
         self._adopted: set[RecordKey] = set()
@@ -96,6 +95,12 @@ class Heir:
             ledger.follow(replace(ledger.view, retiring=heir))
             ledger.notice("warning", "retiring", heir=heir)
             self._due = ledger.now
+
+    def set_elsewhere(self, obstacles: tuple[str, ...]) -> None:
+        """What the driver still waits for before this station may end: nothing is handed over before there is none."""
+        if self._elsewhere and not obstacles:
+            self._due = self.ledger.now
+        self._elsewhere = obstacles
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next."""
@@ -172,7 +177,7 @@ class Heir:
                 left.append(f"station {peer} is not heard, or has not joined completely")
         for origin in dict.fromkeys(origin for origin, _ in ledger.held.values()):
             left.append(f"the end of station {origin}, whose heir this one is, is not settled")
-        return [*left, *self.elsewhere, *self._lacking()]
+        return [*left, *self._elsewhere, *self._lacking()]
 
     def _lacking(self) -> list[str]:
         """Who claims a message from here on says that this station does not serve: its copy counts no more."""

@@ -38,6 +38,19 @@ def test_attached_hosts_are_sent_away_and_lose_nothing(make_net):
     assert a.got == [b"x"]
 
 
+def test_nothing_is_handed_over_before_the_driver_has_nothing_in_the_way(house):
+    """Station mail that would be lost; and it goes on at once when that is settled."""
+    net, _, _ = house
+    net.tick(1, lambda core: core.heir.set_elsewhere(("a mail waits",)), lambda core: core.retire(2))
+    net.run(30 * SECOND)
+    assert net.told(fx.HandedOver) == [] and not net.cores[1].ledger.view.handing
+    assert net.cores[1].heir.obstacles() == ["a mail waits"]
+    net.tick(1, lambda core: core.heir.set_elsewhere(()))
+    assert net.cores[1].ledger.view.handing
+    net.run(10 * SECOND)
+    assert [(slot, effect.heir) for slot, effect in net.told(fx.HandedOver)] == [(1, 2)]
+
+
 def test_a_host_that_slept_finds_what_waits_for_it_at_the_heir(house):
     net, a, w = house
     net.hand_over(1, 2)

@@ -72,7 +72,9 @@ class Loop:
         self.peers = Peers()
         fifo = SimpleNamespace(peers=[slot for slot in range(1, slots + 1) if slot != own])
         ledger = SimpleNamespace(view=View(tuple(range(1, slots + 1))), fifo=fifo)
-        self.core = SimpleNamespace(ledger=ledger, newcomer=None, heir=SimpleNamespace(elsewhere=()))
+        self.obstacles: tuple[str, ...] = ()
+        heir = SimpleNamespace(set_elsewhere=lambda obstacles: setattr(self, "obstacles", obstacles))
+        self.core = SimpleNamespace(ledger=ledger, newcomer=None, heir=heir)
         self.ended: list[Exception] = []
         self.logged: list[Logged] = []
         self.is_open = False

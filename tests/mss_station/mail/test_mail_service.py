@@ -261,7 +261,7 @@ def test_a_station_that_is_retired_waits_for_all_its_mail_and_says_for_what(stat
     station.loop.tick()
     retire(station)
     station.loop.tick()
-    assert station.loop.core.heir.elsewhere == (
+    assert station.loop.obstacles == (
         "1 station mails to s2 are not acknowledged by it",
         "1 station mails wait here for others that come before them",
         "1 station mails were not taken yet; mss-station messages DIR prints and takes it",
@@ -270,7 +270,10 @@ def test_a_station_that_is_retired_waits_for_all_its_mail_and_says_for_what(stat
     )
     with pytest.raises(MailRefused, match="is being retired"):
         station.mail.hindrance()
-    station.loop.peers.take()
+    station.loop.open_tick()
+    station.mail.link_up(3)
+    station.loop.tick()
+    assert station.sent(MailQuery) == [(3, MailQuery())], "at once"
     station.mail.look()
     station.hear(2, MailAcks((1,)))
     station.hear(3, batch(3, mail(3, 1)))
@@ -282,7 +285,7 @@ def test_a_station_that_is_retired_waits_for_all_its_mail_and_says_for_what(stat
         station.hear(slot, MailNone())
     station.loop.tick()
     station.loop.tick()
-    assert station.loop.core.heir.elsewhere == ()
+    assert station.loop.obstacles == ()
 
 
 def test_a_station_says_that_it_has_no_mail_only_when_it_takes_none_any_more_and_all_is_acknowledged(
@@ -300,6 +303,10 @@ def test_a_station_says_that_it_has_no_mail_only_when_it_takes_none_any_more_and
     assert asked() == [], "a program could send more"
     station.directory.states["s2"] = "retiring"
     assert asked() == [(2, MailNone())]
+    station.loop.open_tick()
+    station.mail.link_up(2)
+    station.loop.tick()
+    assert station.sent(MailNone) == [(2, MailNone())], "it may have asked before it could be answered"
 
 
 def test_status_tells_what_waits_for_whom_and_since_when(station: Any) -> None:
