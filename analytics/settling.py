@@ -233,14 +233,17 @@ def _without_copies(rows: list[Row]) -> list[Row]:
 
 
 def _kept(case: Case, floor: dict[int, int]) -> list[bool]:
-    """Per session: it is the last one of its client, or the next one's base covers something that is not settled."""
+    """Per session: no later one of its client was seen, or the next such one's base covers something not settled."""
     sessions, history = case.sessions, case.history
     limit = np.array([floor.get(slot, 0) for slot in history.slots.tolist()], np.int64)
-    count = len(sessions.e)
-    kept = np.ones(count, bool)
-    if count > 1:
-        same = sessions.client[1:] == sessions.client[:-1]
-        kept[:-1] = ~same | (sessions.base[1:] >= np.maximum(limit, 1)).any(axis=1)
+    seen = np.flatnonzero(sessions.seen)
+    kept = np.ones(len(sessions.e), bool)
+    at = np.searchsorted(seen, np.arange(len(kept)), side="right")
+    known = np.flatnonzero(at < len(seen))
+    later = seen[at[known]]
+    same = sessions.client[later] == sessions.client[known]
+    known, later = known[same], later[same]
+    kept[known] = (sessions.base[later] >= np.maximum(limit, 1)).any(axis=1)
     flags: list[bool] = kept.tolist()
     return flags
 

@@ -94,7 +94,7 @@ class Ends:
         whose, owner, to, when = (tables.column(made["handoffs"], n) for n in ("client", "station", "e", "wall"))
         begin, end = np.searchsorted(whose, client), np.searchsorted(whose, client + 1)
         row, at = laid_out(begin, end - begin)
-        gone = (owner[at] == station[row]) & (to[at] > e[row]) & (when[at] <= wall[row])
+        gone = (owner[at] == station[row]) & (to[at] > e[row]) & (when[at] < wall[row])  # not in the same tick
         row, at = row[gone], at[gone]
         known = found(self._keys, session_keys(whose[at], to[at])) >= 0
         self.stale[rows[row[known & self._seen(whose[at], to[at])]]] = True

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import simulated
-from audit_world import A, B, C, story
+from audit_world import INCARNATION, A, B, C, story
+from topic_world import TOPIC, TopicWorld, topics
 
 from roamcast.analytics import bounds
 from roamcast.analytics.carried import Carried
 from roamcast.analytics.engine_local import audit
 from roamcast.analytics.evidence import Segment
 from roamcast.analytics.nights import run_night
+from roamcast.middleware.delivery_log import BEFORE
+from roamcast.middleware.rows import PRESENCE
 from roamcast.transport.limits import SLOT_MAX
 
 POWERS = [sign * 2**power + more for power in (31, 32, 39, 40, 44, 62) for sign in (1, -1) for more in (0, -1)]
@@ -36,10 +39,21 @@ def spoil(segments: list[Segment], rng: random.Random) -> tuple[Any, ...]:
     return segment.path, event, name, at, value
 
 
+def ended_topics() -> TopicWorld:
+    """Topics, with ends and a SUB from before the log."""
+    world = topics()
+    last = len(world.order[2])
+    world.ended(B, (2, 7), 1, last, last, PRESENCE | A)
+    world.ended(A, (0, 0), 3, BEFORE, BEFORE, 0)
+    world.log(2, "subscribed", A, INCARNATION[A], TOPIC, 1, 3)
+    return world
+
+
 def test_no_number_ends_a_run(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(150):
-        segments = story().segments(journals=rng.choice([(), (A, B, C)]))
+        world = rng.choice([story, ended_topics])()
+        segments = world.segments(journals=rng.choice([(), (A, B, C)]))
         print(*(spoil(segments, rng) for _ in range(rng.randint(1, 3))))
         audit(segments)
         for segment in segments:

@@ -80,9 +80,10 @@ def test_two_nights_are_one_run(tmp_path: Path, seed: int) -> None:
         ]
         print(*(f"{row['kind']}: {row['witness']}" for row in whole), "--", sep="\n")
         print(*(f"{row['kind']}: {row['witness']}" for row in told), sep="\n")
-        more = {key_of(row) for row in told} - {key_of(row) for row in whole}
+        more = {key_of(row): row["kind"] for row in told if key_of(row) not in {key_of(row) for row in whole}}
         assert {key_of(row) for row in told} >= {key_of(row) for row in whole}
-        assert not more or what == "base"  # what a base claimed one night may come the next night after all
+        # What a base claimed one night may come the next night after all, and so may what stands behind a later one.
+        assert not more or what == "base" or (what == "order" and set(more.values()) == {"missing"})
         assert len({key_of(row) for row in told}) == len(told), "told twice"
         moved += any(first > 1 for first in separate[-1].state.floor.values())
         found += bool(whole)
