@@ -246,6 +246,7 @@ def _presence(home: Path, on: bool, hosts: int = 100) -> Json:
     with CoreWorld(home, 2) as world:
         world.set_topics(Topics([], presence=on))
         enrolled = world.enrol([f"host{i:04d}" for i in range(hosts)], 1)
+        world.collect()  # what follows from the switch itself is over
         first = _per_host(world, enrolled, lambda host: host.attach(1))
         world.cut(enrolled)
         again = _per_host(world, enrolled, lambda host: host.attach(1))
