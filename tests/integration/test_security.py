@@ -280,7 +280,7 @@ def test_version_and_unknown_kind_are_answered(make_bench: Callable[..., Bench])
         link.send(encode_up(Hello(version, "a", 7, False, 1, 1, 0, 0, 1, 5)))
         answer = decode_down(link.recv())
         assert isinstance(answer, Refused) and answer.code == "version", answer
-        assert f"{version[0]}.{version[1]}" in answer.text and "1.0" in answer.text
+        assert f"{version[0]}.{version[1]}" in answer.text and "1.1" in answer.text
     link.send(b"\x82\x18\x63\x01")
     answer = decode_down(link.recv())
     assert isinstance(answer, Refused) and answer.code not in ("version", "name"), answer
