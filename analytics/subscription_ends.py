@@ -130,7 +130,7 @@ class Ends:
         owner, change = laid_out(changes.of[client], changes.of[client + 1] - changes.of[client])
         session, change = session[owner][changes.sub[change]], change[changes.sub[change]]
         had = sessions.in_spool(session, changes.keys()[change]) == 0
-        covered = changes.n[change] <= sessions.base[session, changes.column[change]]
+        covered = changes.covered(change, session)
         under_way = ~covered & (changes.place[change] >> PLACE_SHIFT < sessions.e[session])
         for which, doubtful in ((covered & had, False), (under_way, True)):
             before = np.full(which.sum(), BEFORE)

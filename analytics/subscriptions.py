@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import tables
-from roamcast.analytics.columns import found, laid_out, message_key, starts_of
+from roamcast.analytics.columns import found, laid_out, message_key, running_max, starts_of
 from roamcast.analytics.history import NEVER, TO_ITSELF, TO_SUBSCRIBERS, History
 from roamcast.analytics.streams import Deliveries, Sessions
 from roamcast.analytics.subscription_ends import Ends
@@ -40,6 +40,12 @@ class Subscriptions:
     def __init__(self, history: History, sessions: Sessions, made: Tables, floor: Mapping[int, int]) -> None:
         """floor: slot -> n; what is below was settled by earlier nights: it stands before all that is not."""
         self._history, self._sessions = history, sessions
+        lost = [row["slot"] for row in made["closed"].to_pylist() if not row["heir"]]
+        self._reached = {
+            column: running_max(np.where(sessions.seen, sessions.base[:, column], 0), sessions.client)
+            for column in np.unique(history.column_of_slot[lost]).tolist()
+        }
+        """Column of a lost station -> the greatest number that each session or one before it counts as had."""
         limit = np.array([floor.get(each, 0) for each in history.slots.tolist()], np.int64)
         self._lay_out(made["changes"], limit)
         void = self.old(limit) & ~self._told
@@ -115,13 +121,21 @@ class Subscriptions:
         made[at >= 0] = self._position[at[at >= 0]]
         return made
 
+    def covered(self, change: Ints, session: Ints) -> Flags:
+        """Whether the bases of sessions cover changes, or did so before what a lost station alone had was taken out."""
+        column = self.column[change]
+        made: Flags = self.n[change] <= self._sessions.base[session, column]
+        for lost, reached in self._reached.items():
+            made |= (column == lost) & (self.n[change] <= reached[session])
+        return made
+
     def passed(self, change: Ints, session: Ints, station: Ints, position: Ints) -> Flags:
         """Whether the host of a session has passed each change before a position in the order of a station.
 
         An heir that had come late does not have what the session's own station has ordered before.
         """
         sessions = self._sessions
-        made: Flags = self.n[change] <= sessions.base[session, self.column[change]]
+        made = self.covered(change, session)
         left = np.flatnonzero(~made)
         where = self.position_at(change[left], station[left])
         made[left] = where < position[left]

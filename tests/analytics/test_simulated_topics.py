@@ -24,6 +24,7 @@ MET = (
 """Seeds of the scenario `topics` that were judged wrongly once."""
 MET_BY_JOURNALS = (
     126,  # a last value of presence, which no journal has, made a later one old
+    1149,  # the SUB was with a lost station alone, and its host elsewhere by then
     472,  # a SUB ended in the tick in which its host went on
 )
 
