@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from roamcast.mh_agent.agent import Agent
 from roamcast.middleware.errors import Error
 from roamcast.middleware.mobile_host.events import Event, Message, Presence, StateLost, Subscription
+from roamcast.transport.plain_text import plain
 
 POLL_S, REFUSAL_S = 0.25, 0.5  # a refusal comes in its place in the order, after the receipt that it is stored
 AsItIs = argparse.RawDescriptionHelpFormatter
@@ -76,7 +77,7 @@ def _line(event: Event) -> tuple[str, bool]:
     """What is printed, and whether on stderr."""
     if isinstance(event, Message):
         topic = "" if event.topic is None else f"{'=' if event.retained else '#'}{event.topic}\t"
-        return f"{topic}{event.sender}\t{_plain(event.body.decode(errors='backslashreplace'))}", False
+        return f"{topic}{event.sender}\t{plain(event.body.decode(errors='backslashreplace'))}", False
     if isinstance(event, Presence):
         return f"@{event.host}\t{'online' if event.online else 'offline'}", False
     if not isinstance(event, Subscription):
@@ -84,10 +85,6 @@ def _line(event: Event) -> tuple[str, bool]:
     if event.state in ("subscribed", "unsubscribed"):
         return f"!{event.topic}\t{event.state}", False
     return f"mh-agent: {event.topic or 'all topics'}: {event.state}: {event.reason}".rstrip(": "), True
-
-
-def _plain(text: str) -> str:  # what would end a line or move the cursor is escaped: nobody forges a line
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def _send(options: argparse.Namespace) -> int:

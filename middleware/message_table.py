@@ -194,6 +194,11 @@ class MessageTable:
         origin = self.origins[slot]
         return origin.rows[max(0, first - origin.floor - 1) : max(0, last - origin.floor)]
 
+    def waiting(self) -> Iterator[Row]:
+        """Rows that are stored and not delivered, by origin."""
+        for slot, origin in enumerate(self.origins):
+            yield from self.rows(slot, origin.delivered + 1, origin.stored)
+
     def first_position_beyond(self, base: Vector) -> int:
         """Lowest position of a logged row that `base` does not cover; last position + 1 if none."""
         lowest = self.last_position + 1

@@ -45,6 +45,8 @@ CONTROL_KINDS = frozenset({Kind.ENROL, Kind.BIND, Kind.JOIN, Kind.LEAVE, Kind.EX
 TOPIC_KINDS = frozenset({Kind.TOPIC, Kind.RETAINED, Kind.CLEAR})
 SUBSCRIPTION_KINDS = frozenset({Kind.SUB, Kind.UNSUB, Kind.NOSUB})
 PRESENCE_KINDS = frozenset({Kind.ONLINE, Kind.OFFLINE})
+VALUE_KINDS = frozenset({Kind.RETAINED}) | PRESENCE_KINDS
+"""What may be the last value of a topic."""
 STATION_KINDS = CONTROL_KINDS | PRESENCE_KINDS
 """Rows that a station enters of itself: `number` is none of the host's own numbers."""
 

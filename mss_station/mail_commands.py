@@ -18,6 +18,7 @@ from roamcast.middleware.errors import Error
 from roamcast.mss_station.control import ANSWER_TIMEOUT_S, ControlError, Conversation, Json, NotRunning
 from roamcast.mss_station.errors import WrongUse
 from roamcast.transport.limits import BODY_BYTES_MAX
+from roamcast.transport.plain_text import plain
 from roamcast.transport.station_files import STATION_FILE
 
 FINE, UNDECIDED = 0, 4
@@ -190,8 +191,7 @@ def _content(body: bytes) -> Json:
 
 
 def _line(body: bytes) -> str:
-    text = body.decode(errors="backslashreplace")
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+    return plain(body.decode(errors="backslashreplace"))
 
 
 def _print_loss(loss: Json, as_json: bool) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from cbor2 import dumps
 
 from roamcast.middleware import host_frames as frames
-from roamcast.middleware.rows import Item, Kind
+from roamcast.middleware.rows import VALUE_KINDS, Item, Kind
 from roamcast.transport import limits
 from roamcast.transport.layout import (
     COUNTER,
@@ -38,9 +38,7 @@ from roamcast.transport.strict import Reader
 
 ITEM_ELEMENTS, TOPIC_ELEMENTS = 7, 9
 PLAIN_KINDS: Final = (Kind.BROADCAST, Kind.MAIL, Kind.REFUSED)
-TOPIC_KINDS: Final = tuple(Kind)[Kind.TOPIC :]
-VALUE_KINDS: Final = (Kind.RETAINED, Kind.ONLINE, Kind.OFFLINE)
-ITEM_KINDS: Final = {int(kind): kind for kind in PLAIN_KINDS + TOPIC_KINDS}
+ITEM_KINDS: Final = {int(kind): kind for kind in PLAIN_KINDS + tuple(Kind)[Kind.TOPIC :]}
 """What a host can be given, by the number on the wire."""
 
 

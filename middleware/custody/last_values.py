@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 
 from roamcast.middleware.custody.spools import Spools
 from roamcast.middleware.message_table import MessageTable
-from roamcast.middleware.rows import PRESENCE_KINDS, Kind, Row, SpoolItem, Vector
+from roamcast.middleware.rows import PRESENCE_KINDS, VALUE_KINDS, Kind, Row, SpoolItem, Vector
 from roamcast.middleware.spool_writes import PutItems
 from roamcast.middleware.vectors import entry
 from roamcast.middleware.writes import DropLast, DurableState, LastValue, PutLast, Write
 
-VALUE_KINDS = frozenset({Kind.RETAINED, Kind.CLEAR}) | PRESENCE_KINDS
+SETTING_KINDS = VALUE_KINDS | {Kind.CLEAR}
+"""What sets the last value of a topic, or takes it away."""
 
 
 def order_of(row: Row, by_clock: bool = False) -> tuple[int, int, int]:
@@ -47,7 +48,7 @@ class LastValues:
         writes: list[Write] = []
         for position in range(self._table.first_logged, self._table.last_position + 1):
             row = self._table.row_at(position)
-            if row is not None and row.kind in VALUE_KINDS:
+            if row is not None and row.kind in SETTING_KINDS:
                 writes += self.placed(row)
         return writes
 
@@ -69,7 +70,7 @@ class LastValues:
         """These rows are about to go: what is a last value of them is kept."""
         fresh = []
         for row in rows:
-            if row.kind not in VALUE_KINDS:
+            if row.kind not in SETTING_KINDS:
                 continue
             value = self._values.get(row.addressee)
             if value is not None and (value.slot, value.n) == row.id and not value.cleared:

@@ -267,8 +267,7 @@ class Ledger:
         entry = self.hosts.get(mh[0])
         if entry is not None and entry.incarnation == mh[1]:
             return entry.stamp[0]
-        waiting = (self.table.rows(slot, o.delivered + 1, o.stored) for slot, o in enumerate(self.table.origins))
-        binding = (row for rows in waiting for row in rows if row.kind is Kind.BIND or row.kind is Kind.JOIN)
+        binding = (row for row in self.table.waiting() if row.kind is Kind.BIND or row.kind is Kind.JOIN)
         orders = (row.number for row in binding if (row.host, row.incarnation) == mh)
         return next(orders, 0 if self.replaced(mh) else None)
 

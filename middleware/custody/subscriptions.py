@@ -165,8 +165,7 @@ class Subscriptions:
         ledger = self.ledger
         if not ledger.topics and not ledger.topics.presence and not record.subs:
             return
-        waiting = (ledger.table.rows(slot, o.delivered + 1, o.stored) for slot, o in enumerate(ledger.table.origins))
-        rows = [*(row for _, row in stream.changes(ledger, record)), *(row for rows in waiting for row in rows)]
+        rows = [*(row for _, row in stream.changes(ledger, record)), *ledger.table.waiting()]
         subs = [row for row in rows if row.kind is Kind.SUB and (row.host, row.incarnation) == record.mh]
         record.set_dead(record.dead | {EVERY: ("", False)} | {row.id: ("", True) for row in subs})
         log_ended(ledger, record, 0, EVERY, opening)

@@ -33,10 +33,7 @@ from roamcast.middleware.mobile_host.liveness import FAR, Liveness
 from roamcast.middleware.mobile_host.outbox import Outbox, OutEntry
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import Acked, AgentImage, OutboxTrimmed, Queued, Sent, Welcomed
-from roamcast.middleware.rows import PRESENCE_KINDS, Item, Kind
-
-VALUE_KINDS = frozenset({Kind.RETAINED}) | PRESENCE_KINDS
-"""What may be the last value of a topic."""
+from roamcast.middleware.rows import PRESENCE_KINDS, VALUE_KINDS, Item, Kind
 
 
 class Session:

@@ -43,6 +43,30 @@ class World:
         return True
 
 
+class Alarm:
+    """The timer of a node; `ring` is a tick of it, which sets the alarm again."""
+
+    def __init__(self, world: World, ring: Callable[[], object]) -> None:
+        self._world = world
+        self._ring = ring
+        self._due: int | None = None
+
+    def set(self, due: int | None) -> None:
+        """Ring at virtual time `due`; None: nothing is wanted beyond what was set before."""
+        if due is not None and due != self._due:
+            self._due = due
+            self._world.at(due, self._expire)
+
+    def clear(self) -> None:
+        """A life begins: what the one before wanted is void."""
+        self._due = None
+
+    def _expire(self) -> None:
+        if self._due is not None and self._due <= self._world.now:
+            self._due = None
+            self._ring()
+
+
 class Trace:
     """Everything that happened, in order. `listen` is told each application event as it happens."""
 

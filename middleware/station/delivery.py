@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.expiry import Expiry
-from roamcast.middleware.custody.last_values import VALUE_KINDS
+from roamcast.middleware.custody.last_values import SETTING_KINDS
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.log_events import log_order
 from roamcast.middleware.custody.subscriptions import Subscriptions
@@ -36,8 +36,8 @@ class Delivery:
                 ledger.persist(place, *self._expiry.membership(row))
                 self._expiry.after(row)
             else:
-                is_value = row.kind in VALUE_KINDS and not ledger.topics.was_removed(row.addressee)
-                ledger.persist(place, *(ledger.last.placed(row) if is_value else ()))
+                is_setting = row.kind in SETTING_KINDS and not ledger.topics.was_removed(row.addressee)
+                ledger.persist(place, *(ledger.last.placed(row) if is_setting else ()))
                 self._downlink.placed(row)
                 if row.kind in SUBSCRIPTION_KINDS:
                     self._subscriptions.placed(row)

@@ -15,7 +15,7 @@ from roamcast.middleware.lan_update.records import Entry, LanImage, LanPacket, L
 from roamcast.middleware.lan_update.settings import LanSettings
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.simulator.disk import Disk
-from roamcast.middleware.simulator.world import World
+from roamcast.middleware.simulator.world import Alarm, World
 
 WALL = 1_800_000_000 * SECOND
 """A right clock at virtual time 0."""
@@ -113,7 +113,7 @@ class KeysNode:
         self._rng = rng
         self._mutants = mutants
         self._acknowledged = 0
-        self._armed: int | None = None
+        self._alarm = Alarm(world, lambda: self.act(LanNode.expire))
 
     def wall(self) -> int:
         """Its clock."""
@@ -125,7 +125,7 @@ class KeysNode:
             return
         boot = self._rng.getrandbits(64)
         image = self.disk.load()
-        self._armed = None
+        self._alarm.clear()
         self.core = LanNode(
             self.name, image, boot, self._settings, role, sign_as(self.name), verify, self._mutants
         )  # fmt: skip
@@ -147,7 +147,7 @@ class KeysNode:
         finally:
             core.expire()
             self._perform(core.flush())
-            self._arm()
+            self._alarm.set(self.core.next_deadline() if self.core is not None else None)
 
     def take(self, source: str, packet: LanPacket) -> bool:
         """A packet arrives. Returns whether it was acknowledged."""
@@ -172,14 +172,3 @@ class KeysNode:
                 case Notice(_, event) | Reject(_, event):
                     self.notices.append(event)
         self.disk.sync()
-
-    def _arm(self) -> None:
-        due = self.core.next_deadline() if self.core is not None else None
-        if due is not None and due != self._armed:
-            self._armed = due
-            self._world.at(due, self._timer, self.core)
-
-    def _timer(self, core: LanNode) -> None:
-        if core is self.core and (self._armed or 0) <= self._world.now:
-            self._armed = None
-            self.act(LanNode.expire)

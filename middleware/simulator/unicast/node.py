@@ -17,7 +17,7 @@ from roamcast.middleware.causal_unicast.station import MailStation
 from roamcast.middleware.effects import Notice, Reject
 from roamcast.middleware.simulator.checkers import Violation
 from roamcast.middleware.simulator.disk import Disk, DiskFault
-from roamcast.middleware.simulator.world import World
+from roamcast.middleware.simulator.world import Alarm, World
 
 DEPTH_MAX = 5
 """Answers to answers to answers ..."""
@@ -93,14 +93,15 @@ class MailNode:
         self._read = 0
         """Position of the mail that was read last."""
         self._busy = False
-        self._armed: int | None = None
+        self._alarm = Alarm(world, lambda: self.act(lambda core: None))
 
     # ---- lives ----
 
     def start(self) -> None:
         """A life begins on what the disk holds."""
         image = self.disk.load()
-        self._armed, self._busy = None, False
+        self._alarm.clear()
+        self._busy = False
         self._read = image.inbox_taken
         self.core = MailStation(self.slot, self.peers, image, self._settings, self._rules, self._mutants)
         self._queue = deque(self.core.unread())
@@ -142,7 +143,7 @@ class MailNode:
             return None
         finally:
             self._perform(core.flush())
-            self._arm()
+            self._alarm.set(self.core.next_deadline() if self.core is not None else None)
 
     def _perform(self, effects: list[MailEffect]) -> None:
         for effect in effects:
@@ -165,17 +166,6 @@ class MailNode:
                 case Reject(_, code, _) | Notice(_, code, _):
                     self.codes[code] = self.codes.get(code, 0) + 1
         self.disk.sync()
-
-    def _arm(self) -> None:
-        due = self.core.next_deadline() if self.core is not None else None
-        if due is not None and due != self._armed:
-            self._armed = due
-            self._world.at(due, self._timer, self.core)
-
-    def _timer(self, core: MailStation) -> None:
-        if core is self.core and (self._armed or 0) <= self._world.now:
-            self._armed = None
-            self.act(lambda core: None)
 
     # ---- the application ----
 
