@@ -19,11 +19,12 @@ from operator import itemgetter
 from roamcast.middleware.custody.bodies import Bodies
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.custody.stream import is_change, is_sub, owed, owed_count
+from roamcast.middleware.custody.stream import fold, is_change, is_sub, owed, owed_count
 from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.effects import Channel, Deliver
 from roamcast.middleware.rows import Kind, Row, SpoolItem
 from roamcast.middleware.vectors import covers
+from roamcast.middleware.writes import Write
 
 Entry = Row | SpoolItem
 Entries = list[tuple[int, Entry]]
@@ -127,6 +128,18 @@ class Downlink:
     def sent_to(self, record: Record) -> int:
         """Position of the last frame sent to the host in its session."""
         return self.position if record.channel in self._front else record.sent
+
+    def in_flight(self, record: Record) -> list[Write]:
+        """What the session, which has ended, sent of the log and the host has not acknowledged goes into the spool.
+
+        So it comes elsewhere as it came here: among it nothing that was passed here, before a SUB or behind its end.
+        """
+        entries, end = self._bodies.ready(record, record.acked_c)
+        end = min(end, record.sent)
+        taken = [one for one in entries if one[0] <= end]
+        if not taken or "order_anew" in self.ledger.mutants:
+            return []
+        return fold(self.ledger, record, taken, end, self.ledger.table.vector_at(end))
 
     # ---- the frames of a tick ----
 

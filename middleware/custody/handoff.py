@@ -15,6 +15,7 @@ from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.sessions import EPOCH_LEAP_MAX, Pending, Sessions
+from roamcast.middleware.custody.stream import is_unsettled
 from roamcast.middleware.delivery_log import HANDOFF
 from roamcast.middleware.effects import Reject, SendPeer
 from roamcast.middleware.host_frames import Replaced, Stale, Wait
@@ -36,7 +37,7 @@ from roamcast.middleware.station_frames import (
     XAck,
 )
 from roamcast.middleware.vectors import entry, merged
-from roamcast.middleware.writes import PutClock
+from roamcast.middleware.writes import PutClock, Write
 
 
 class Handoff:
@@ -124,13 +125,16 @@ class Handoff:
             return
         if "late_data" not in ledger.mutants:
             self.sessions.end_session(record, frame.e)
+        in_force = frame.le == record.sess and not record.closed
         self.sessions.claim(record, frame.le, frame.c)
         former, record.moved_to = record.moved_to, promise
         record.ep, record.succ_ok = frame.e, False
+        writes: list[Write] = []
         if record.state == "open":
             record.state = "moved"
+            writes = self.sessions.downlink.in_flight(record) if in_force and is_unsettled(ledger, record) else []
         ledger.log(HANDOFF, *mh, frame.e, station)
-        ledger.save(record, "moved")
+        ledger.save(record, "moved", *writes)
         self._send_state(record, station, frame)
         if former is not None and "no_cancel_push" not in ledger.mutants:
             ledger.ask(former[0], Cancel(mh, former[1], frame.e))

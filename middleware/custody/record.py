@@ -1,12 +1,13 @@
 """A custody record: what a station keeps of one mobile host in one stay.
 
 Source: causal-broadcast.md (b) 'Station state', one-order.md 3.1. Durable fields are those of RecordImage; the rest is
-rebuilt: after a start `acked_c` is `base_c`, there is no channel, and nothing is sent.
+rebuilt: after a start `acked_c` is `base_c`, there is no channel, and anything may have been sent.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from roamcast.middleware.custody import extras
 from roamcast.middleware.custody.extras import Dead, Shown, Subs
@@ -23,6 +24,9 @@ LOST = 0
 
 EVERYWHERE = -1
 """As the former station of a record: that one is lost for good, and any living station may still hold something."""
+
+UNKNOWN: Final = 1 << 62
+"""As the last position that was sent: a former life of the station may have sent anything."""
 
 
 @dataclass(slots=True)
@@ -147,5 +151,5 @@ class Record:
         """The record as a start finds it."""
         record = cls(**{name: getattr(image, name) for name in RecordImage.__slots__})
         record.acked_c = image.base_c
-        record.sent = image.base_c
+        record.sent = UNKNOWN
         return record

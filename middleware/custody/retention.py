@@ -16,7 +16,7 @@ from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.custody.stream import advance, first_owed
+from roamcast.middleware.custody.stream import advance, first_owed, fold
 from roamcast.middleware.fifo_broadcast.core import GUARD
 from roamcast.middleware.rows import MH, STATION_KINDS, Row, Vector
 from roamcast.middleware.spool_writes import RecordKey
@@ -144,15 +144,12 @@ class Retention:
         if entries or raised(record.base, vector) != record.base:
             if "front_kept" not in ledger.mutants:
                 self.downlink.stand_apart(record)
-            trimmed = ledger.spools.trim(record, record.acked_c)
-            advance(ledger, record, end, vector)
-            record.base_c = record.acked_c
-            added = ledger.spools.add(record, entries)
+            writes = fold(ledger, record, entries, end, vector)
             if "spool" in ledger.mutants:
                 ledger.persist(PutRecord(record.image()))
-                ledger.persist(*trimmed, *added)
+                ledger.persist(*writes)
             else:
-                ledger.persist(*trimmed, *added, PutRecord(record.image()))
+                ledger.persist(*writes, PutRecord(record.image()))
             if record.link and not record.ready:
                 self.asking.schedule(record)
         self.asking.try_ready(record)

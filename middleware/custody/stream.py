@@ -7,7 +7,7 @@ Source: one-order.md 3.2, 4.1 and the cheap form 3.8.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import takewhile
 from operator import itemgetter
@@ -16,7 +16,8 @@ from roamcast.middleware.custody.extras import Subs
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.rows import Kind, MessageId, Row, SpoolItem, Vector
-from roamcast.middleware.vectors import entry, raised
+from roamcast.middleware.vectors import covers, entry, raised
+from roamcast.middleware.writes import Write
 
 Owed = tuple[int, Row | SpoolItem]
 """(position, what is owed); with topic and SUB where it is for the sake of one."""
@@ -150,6 +151,25 @@ def advance(ledger: Ledger, record: Record, position: int, vector: Vector | None
         kept = {sub: told for sub, told in record.dead.items() if not told[1] or sub[1] > entry(base, sub[0])}
         if kept != record.dead:
             record.set_dead(kept)
+
+
+def fold(ledger: Ledger, record: Record, entries: Sequence[Owed], end: int, vector: Vector) -> list[Write]:
+    """Put `entries`, all that is owed of the log up to `end`, into the spool: base := DELIV there, which is `vector`.
+
+    Returns the writes; the caller saves the record in the same.
+    """
+    trimmed = ledger.spools.trim(record, record.acked_c)
+    advance(ledger, record, end, vector)
+    record.base_c = record.acked_c
+    return [*trimmed, *ledger.spools.add(record, entries)]
+
+
+def is_unsettled(ledger: Ledger, record: Record) -> bool:
+    """Whether some SUB of the host, or an end of one, may stand elsewhere in the order of another station.
+
+    One that `base` does not cover; perhaps it is not here yet, where not all that the host has sent is.
+    """
+    return not covers(ledger.vector(), record.sdep) or any(True for _ in changes(ledger, record))
 
 
 def statement(ledger: Ledger, vector: Vector) -> tuple[tuple[int, int], ...]:

@@ -40,7 +40,7 @@ from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, K
 class Entry:
     """One message of the stream, or the last value of a topic, without its content."""
 
-    __slots__ = ("acked", "ends", "gone", "late", "le", "n", "pos", "retained", "size", "slot", "token", "value")
+    __slots__ = ("acked", "gone", "late", "le", "n", "pos", "retained", "size", "slot", "token", "value")
 
     def __init__(self, slot: int, n: int, size: int, retained: bool = False) -> None:
         self.slot = slot
@@ -55,8 +55,6 @@ class Entry:
         self.late = False
         self.retained = self.gone = retained
         """Gone: it will not come again under its (slot, n), so its acknowledgement is not to be kept by that."""
-        self.ends = ""
-        """The topic to which the host is not subscribed any more from here."""
         self.value: Entry | None = None
         """Of a SUB: the last value that came with it, in the session in which it was last received or before."""
 
@@ -100,8 +98,6 @@ class Inbox:
         """To be given once so many were in hand and are not any more."""
         self._presence: dict[tuple[str, int], tuple[int, bool]] = {}
         """Host and its incarnation -> (attempt, away) as last given."""
-        self._subscribed: dict[str, bool] = {}
-        """Topic -> what the application was given last of the own subscription."""
         self._late: dict[MessageId, Entry] = {}
         self._remembered: dict[int, deque[Entry]] = {}
         """Per origin, ascending: given or acknowledged in an earlier session and not replayed yet in this one."""
@@ -204,28 +200,13 @@ class Inbox:
             entry = Entry(item.slot, item.n, len(item.body))
             if item.kind is Kind.REFUSED or (item.kind in SUBSCRIPTION_KINDS and not own):
                 entry.acked = True  # told by a receipt; of another incarnation of this host
-            elif self._has_ended(item):
-                entry.acked = True
             else:
-                if item.kind is Kind.UNSUB or item.kind is Kind.NOSUB:
-                    entry.ends = item.topic
                 self._hand.append((entry, item, own))
         entry.pos, entry.le = pos, self.le
         self._queue.append(entry)
 
-    def _has_ended(self, item: Item) -> bool:
-        """Whether this is of a subscription whose end the application was given in an earlier session.
-
-        At this station it stands before that end, which was not acknowledged and comes again.
-        """
-        if not item.topic or item.kind in SUBSCRIPTION_KINDS or self._subscribed.get(item.topic, True):
-            return False
-        return any(entry.ends == item.topic for entries in self._remembered.values() for entry in entries)
-
     def put_value(self, item: Item, own: bool) -> None:
         """Take in the last value of the topic whose SUB was put just before."""
-        if self._has_ended(item):
-            return
         sub = self._queue[-1]
         value = sub.value
         if value is None or not value.token or (value.slot, value.n) != (item.slot, item.n):
@@ -245,8 +226,6 @@ class Inbox:
                 entry.acked = True
                 self.advance()
                 continue
-            if item.kind in SUBSCRIPTION_KINDS:
-                self._subscribed[item.topic] = item.kind is Kind.SUB
             self._token = entry.token = self._token + 1
             self._given.append(entry)
             return Delivered(

@@ -52,7 +52,6 @@ class Judge:
             "value": self._value,
             "ended": self._ended,
             "rights": self._touched,
-            "settled": self._is_settled_sub,
             "refused": self._refused,
             "gap": self._gap,
             "acked": self._acked,
@@ -144,9 +143,6 @@ class Judge:
         self._merge_past(life, message)
         message.given_to_any = True
         self.topics.value(life, message, stamp)
-
-    def _is_settled_sub(self, time: int, host: str, label: str) -> None:
-        self.topics.settled(self.current[host], label)
 
     def _ended(self, time: int, host: str, topic: str) -> None:
         life = self.current[host]

@@ -74,8 +74,8 @@ class HostNode:
         self.peers: Mapping[str, HostNode] = {}
         self.presence: dict[str, bool] = {}
         """What the application was told last of other hosts."""
-        self._held: list[tuple[int, str | None, int]] = []
-        """(token, label, session)."""
+        self._held: list[tuple[int, str | None]] = []
+        """(token, label)."""
         self._take_at = 0
         self._ack_timer = False
 
@@ -251,8 +251,7 @@ class HostNode:
             given = core.take()
             if given is None or isinstance(given, Ended):
                 break
-            le = given.place[0] if isinstance(given, Delivered) else 0
-            self._held.append((given.token, self._take(given), le))
+            self._held.append((given.token, self._take(given)))
         else:
             if habits.take_gap:
                 self._take_at = self._world.now + habits.take_gap
@@ -298,11 +297,7 @@ class HostNode:
 
     def _acknowledge(self, core: AgentCore, count: int, done: list[Callable[[], None]]) -> None:
         token = self._held[count - 1][0]
-        inbox = core.session.inbox
-        now = inbox.le if core.session.is_open and not inbox.frozen else -1
-        settled = [label for _, label, le in self._held[:count] if label is not None and le == now]
-        done.extend(partial(self._trace.tell, "settled", self.name, label) for label in settled)
-        labels = [label for _, label, _ in self._held[:count] if label is not None]
+        labels = [label for _, label in self._held[:count] if label is not None]
         del self._held[:count]
         core.ack(token)
         done.extend(partial(self._trace.tell, "acked", self.name, label) for label in labels)

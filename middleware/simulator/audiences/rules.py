@@ -1,7 +1,7 @@
 """What the judge demands of topics: intervals of subscription, last values, no word after a subscription has ended.
 
 A host is owed what was sent on a topic iff it certainly comes behind its SUB: what causally follows the call of
-subscribe(), or anything that the host was given once it had acknowledged the SUB; until the end of the subscription.
+subscribe(), or anything that the host was given behind the SUB; until the end of the subscription.
 Source: one-order.md 4.1, 4.3, 4.4.
 """
 
@@ -25,9 +25,7 @@ class Interval:
 
     sub: Sent
     firsts: dict[int, int] = field(default_factory=dict)
-    """Identity -> its first message that was given once the SUB was settled."""
-    settled: bool = False
-    """The SUB was acknowledged in the session in which it was given: no station places it anew among other messages."""
+    """Identity -> its first message that was given behind the SUB."""
     sure: bool = True
     """No right was touched that could have ended it."""
     value: str = ""
@@ -106,8 +104,7 @@ class TopicRules:
             if message.kind == "retain":
                 self._know(seen, message, stamp)
         for interval in seen.subs.values():
-            if interval.settled:
-                interval.firsts.setdefault(message.sender, message.index)
+            interval.firsts.setdefault(message.sender, message.index)
 
     def _know(self, seen: Seen, message: Sent, stamp: Stamp) -> None:
         topic = message.topic or ""
@@ -123,11 +120,6 @@ class TopicRules:
         if state == "subscribed":
             interval = seen.subs[topic] = Interval(message, sure=self._stays(message))
         seen.changes.append((message.label, topic, interval))
-
-    def settled(self, life: Life, label: str) -> None:
-        """A message was acknowledged in the session in which it was given."""
-        for interval in self.of(life).subs.values():
-            interval.settled = interval.settled or interval.sub.label == label
 
     def refused(self, message: Sent) -> bool:
         """Whether a refusal of a message on a topic may be right."""

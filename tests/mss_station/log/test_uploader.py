@@ -163,6 +163,7 @@ def test_any_file_system_that_replaces_or_does_not(home: Path, monkeypatch: pyte
 
 def test_what_is_not_uploaded_stays_until_the_disk_is_full(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     late = 1 << 62
+    monkeypatch.setattr(disk_share, "FREE_SHARE", 1 << 62)  # any disk has room
     assert remove_old(home, 9, late, {1}.__contains__) == 0
     assert segments(home) == [2, 3]
     monkeypatch.setattr(disk_share, "FREE_SHARE", 1)  # all of the disk would have to be free
