@@ -86,7 +86,7 @@ class HorizonRule:
         theirs = _newest(its)
         floor = its.horizon
         newest = {sender: stamp for stamp, sender in mine.entries if stamp > max(theirs.get(sender, 0), floor)}
-        newest[message[1]] = message[0]
+        newest[message[1]] = max(message[0], newest.get(message[1], 0))  # it may be older, and unrelated
         return self._cut(newest, mine.horizon if mine.horizon > floor else 0)
 
     def awaited(self, past: Past) -> Past:

@@ -302,3 +302,13 @@ def test_without_merging_the_third_does_not_know(group):
     net = group(3, without("no_merge"))
     first, second = relay(net)
     assert [net.come(2, second, T + 10), net.come(2, first, T + 11)] == [["b"], ["a"]]
+
+
+def test_an_older_message_of_the_same_sender_does_not_take_the_place_of_the_newest(group):
+    """a is so old that b does not wait for it; it comes behind b, and 1 goes on to name b."""
+    net = group(3)
+    old, new = net.send(0, "a", None, T), net.send(0, "b", None, T + DELTA + 1)
+    assert new.past.size == 0
+    net.up[1] = net.fresh(1, T - 2 * DELTA)
+    assert net.come(1, new, T + DELTA - SKEW + 1) == ["b"] and net.come(1, old, T + DELTA) == ["a"]
+    assert net.send(1, "c", None, T + DELTA).past.of(2).entries == (new.id,)
