@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from roamcast.middleware.delta_causal.past import HorizonRule
+from roamcast.middleware.delta_causal.past import HorizonRule, Id, PaperRule, Past
 from roamcast.middleware.simulator.checkers import Violation
 from roamcast.middleware.simulator.cli import main
 from roamcast.middleware.simulator.live.judge import LiveJudge
 from roamcast.middleware.simulator.live.options import STORIES, draw_live
-from roamcast.middleware.simulator.live.run import run_live
+from roamcast.middleware.simulator.live.run import LiveRun, run_live
 
 COMMAND = [sys.executable, "-m", "roamcast.middleware.simulator.cli", "--scenario", "live"]
 FRESH_SEED = int(os.environ.get("ROAMCAST_SEED") or random.SystemRandom().randrange(1 << 40))
@@ -91,6 +91,24 @@ def test_unknown_words_are_refused() -> None:
         with pytest.raises(ValueError, match="no "):
             draw_live(1, wrong)
     assert len({draw_live(seed).banner() for seed in range(20)}) == 20
+
+
+def test_under_the_papers_rule_entries_may_leave_by_age_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the delivered message stands for is taken out, as a horizon allows: then a list that was cut looks whole."""
+
+    def delivered(self: PaperRule, mine: Past, its: Past, message: Id, addressed: bool) -> Past:
+        if not addressed:
+            return self._cut({*mine.entries, *its.entries})
+        return self._cut({*mine.entries, message} - {*its.entries})
+
+    options = {"story": "plain", "rule": "paper", "entries_max": 4}
+    assert not any(run_live(seed, overrides=options).rule for seed in (14, 687))
+    monkeypatch.setattr(PaperRule, "delivered", delivered)
+    assert run_live(14, overrides=options).rule == "tag"
+    run = LiveRun(687, draw_live(687, options))
+    run.judge.invariants = False
+    with pytest.raises(Violation, match="J2"):
+        run.run()
 
 
 # ---- the judge ----
