@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roamcast.middleware.delta_causal.errors import LiveRefused
-from roamcast.middleware.delta_causal.settings import Rule
+from roamcast.middleware.delta_causal.settings import LiveSettings, Rule
 
 DELTA, SKEW, T = 100, 20, 1_000
 
@@ -225,15 +225,23 @@ def test_9_without_the_pause_it_sends_before_what_it_knew_of(group):
     assert net.got[3] == ["b", "a"], "a was first"
 
 
-def test_9_stamps_that_ran_ahead_and_a_clock_set_back_are_paused_for(group):
+@pytest.mark.parametrize("pause", [DELTA + SKEW + 1, DELTA + 2 * SKEW + 1])
+def test_9_stamps_that_ran_ahead_and_a_clock_set_back_are_paused_for(group, monkeypatch, pause):
     """The worst that is allowed: stamps `skew` ahead, and a clock that is set back by `skew` in the restart."""
+    monkeypatch.setattr(LiveSettings, "quiet", pause)
     net = group(3)
-    messages = [net.send(0, "a", [1, 2], T) for _ in range(SKEW + 1)]
+    for _ in range(SKEW):
+        net.send(0, "x", 2, T)
+    last = net.send(0, "a", 1, T)
     with pytest.raises(LiveRefused) as refused:
-        net.send(0, "a", [1, 2], T)
-    assert refused.value.code == "ahead" and messages[-1].stamp == T + SKEW
+        net.send(0, "b", 1, T)
+    assert refused.value.code == "ahead" and last.stamp == T + SKEW
     net.restart(0, T - SKEW)
-    assert net.send(0, "b", 1, net.up[0].quiet_until + 1).stamp == T + SKEW + DELTA + 2 > messages[-1].stamp + DELTA + 1
+    after = net.send(0, "b", 1, net.up[0].quiet_until + 1)
+    is_related = after.stamp <= last.stamp + DELTA
+    assert is_related == (pause < DELTA + 2 * SKEW)
+    if is_related:
+        assert net.come(1, after, T + DELTA + 3) == ["b"] and net.come(1, last, T + DELTA + 4) == ["a"]
 
 
 def test_10_a_clock_a_day_ahead_is_refused(group):
