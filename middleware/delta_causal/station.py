@@ -114,10 +114,7 @@ class LiveStation:
         if (settings.delta, settings.rule) == (before.delta, before.rule):
             self._use(settings)
             return self._poll()
-        effects = self._poll()
-        for message in self._window.waiting():
-            self._last = max(self._last, message.stamp)
-            effects.append(Deliver(message))
+        effects = [*self._poll(), *map(Deliver, self._window.waiting())]
         self._begin(settings, max(before.quiet, settings.quiet))
         return effects
 

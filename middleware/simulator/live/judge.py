@@ -99,6 +99,8 @@ class LiveJudge:
         """It starts, or changes delta; then `pause_from` is the delta that it had, and its clock goes on."""
         place = self.places.setdefault(slot, Place())
         before = pause_from or delta
+        if pause_from is not None and place.waiting:
+            raise Violation("J4", [f"station {slot} forgets {sorted(place.waiting)} when delta changes"])
         place.reading = reading if pause_from is None else max(place.reading, reading)
         place.quiet = place.reading + max(before, delta) + (2 if pause_from is None else 3) * self.skew + 1
         place.delta = delta
@@ -139,8 +141,6 @@ class LiveJudge:
             raise Violation("age", [f"station {slot} takes {name} at the true age of {time - sent.time}"])
         related = self._related(sent, slot)
         awaited = [one for one in related if slot in one.to and self._is_open(place, one)]
-        if strange := [one.name for one in related if one.delta != sent.delta]:
-            raise Violation("delta", [f"{name} comes within the delta of {strange}, of which it has another"])
         place.accepted.add(name)
         place.waiting[name] = Taken(sent, awaited, self._is_prompt(related))
         self.waits += bool(awaited)
@@ -219,12 +219,12 @@ class LiveJudge:
         return place
 
     def _related(self, sent: Sent, slot: int) -> list[Sent]:
-        """What has to stand in its list for `slot`."""
+        """What has to stand in its list for `slot`. Those of another delta are kept apart by pauses."""
         start = bisect_left(self._by_stamp, (sent.name[0] - self._delta_max, 0), key=lambda entry: entry[0])
         return [
             one
             for _, one in self._by_stamp[start:]
-            if one.bit & sent.past and one.over > sent.name[0] and one.is_in_list(slot)
+            if one.bit & sent.past and one.delta == sent.delta and one.over > sent.name[0] and one.is_in_list(slot)
         ]
 
     def _is_open(self, place: Place, one: Sent) -> bool:

@@ -63,6 +63,12 @@ def test_every_story_does_what_it_is_about() -> None:
     assert totals(range(50, 58), story="skew", allowance=100_000)["ahead"] == 0
 
 
+@pytest.mark.parametrize("seed", [22_292, 27_467])
+def test_a_restart_while_delta_becomes_shorter(seed: int) -> None:
+    """It pauses for the new delta alone, not knowing the longer one; messages of two delta never meet all the same."""
+    assert run_live(seed).rule == ""
+
+
 def test_equal_seeds_give_equal_traces_under_any_hash_seed() -> None:
     outputs = [
         subprocess.run(
