@@ -210,9 +210,9 @@ class Conversation:
         except OSError as error:
             raise ControlError(f"the station on {self._directory} does not answer ({error})") from error
 
-    def hear(self, timeout_s: float = ANSWER_TIMEOUT_S) -> Json | None:
+    def hear(self, timeout_s: float | None = None) -> Json | None:
         """The next answer; None: there is none within this time. Raises ControlError: there will be none."""
-        end = time.monotonic() + timeout_s
+        end = time.monotonic() + (ANSWER_TIMEOUT_S if timeout_s is None else timeout_s)
         while b"\n" not in self._received:
             self._connection.settimeout(max(0.001, end - time.monotonic()))
             try:
