@@ -153,6 +153,7 @@ class MailDesk:
             if not session.keep:
                 self._door.become_reader(client, f"mss-station messages (process {int(request['process'])})")
             self._sessions[client] = session
+            client.stays = True
             client.on_end = lambda: self._end(client)
         session.after = int(request["after"])
         session.waits = bool(request["follow"])
