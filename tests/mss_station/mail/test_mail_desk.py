@@ -23,6 +23,7 @@ class Client:
     def __init__(self, station: Any) -> None:
         self.answers: list[dict[str, Any]] = []
         self.on_end = lambda: None
+        self.stays = False
         self._commands = station.desk.commands
 
     def answer(self, answer: dict[str, Any]) -> None:
@@ -181,6 +182,7 @@ def test_message_without_text_is_a_fault_of_the_request(client: Client, field: s
 def test_messages_gives_what_waits_and_forgets_what_is_taken(station: Any, client: Client) -> None:
     client.read()
     assert client.take() == {"ok": True, "mails": [], "lost": []}
+    assert client.stays, "it may print for as long as it likes"
     arrive(station, 1, 2, 3)
     client.read()
     answer = client.take()
