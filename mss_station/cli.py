@@ -24,6 +24,7 @@ from roamcast.mss_station import (
     host_commands,
     log_commands,
     mail_commands,
+    printing,
     setup_commands,
     station_commands,
     topic_commands,
@@ -58,7 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print(text)
         return code
     except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return COULD_NOT_RUN
     except (KeyFileError, WrongUse) as error:
         print(f"mss-station: {error}", file=sys.stderr)
@@ -67,12 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"mss-station: {error}", file=sys.stderr)
         return COULD_NOT_RUN
     except OSError as error:
-        print(f"mss-station: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"mss-station: {where}{error.strerror or error}", file=sys.stderr)
         return COULD_NOT_RUN
 
 
 def _print(text: str) -> None:
-    print(text.encode(errors="backslashreplace").decode())  # a path in it may be any bytes
+    printing.write(text)
+    printing.flush()
 
 
 def _check_texts(options: argparse.Namespace) -> None:
