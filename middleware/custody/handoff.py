@@ -125,14 +125,13 @@ class Handoff:
             return
         if "late_data" not in ledger.mutants:
             self.sessions.end_session(record)
-        in_force = frame.le == record.sess and not record.closed
         self.sessions.claim(record, frame.le, frame.c)
         former, record.moved_to = record.moved_to, promise
         record.ep, record.succ_ok = frame.e, False
         writes: list[Write] = []
         if record.state == "open":
             record.state = "moved"
-            writes = self.sessions.downlink.in_flight(record) if in_force and is_unsettled(ledger, record) else []
+            writes = self.sessions.downlink.in_flight(record) if is_unsettled(ledger, record) else []
         ledger.log(HANDOFF, *mh, frame.e, station)
         ledger.save(record, "moved", *writes)
         self._send_state(record, station, frame)

@@ -299,6 +299,7 @@ class Sessions:
         record.shift, record.asked = 0, False
         record.sess = record.ep = frame.e
         record.closed = False
+        record.sent_before = max(record.sent_before, record.sent)
         record.base_c = record.acked_c = record.sent = at
         record.channel, record.heard = channel, ledger.now
         record.ping_us = frame.ping_s * SECOND

@@ -76,7 +76,7 @@ def test_a_tomb_is_durable_before_xack(net, pair):
 
 
 def test_a_host_whose_former_station_knows_nothing_any_more_may_call_again(net, pair):
-    """It did not hear its WELCOME, and what the former station kept has expired and gone: that session ends, no more."""
+    """It did not hear its WELCOME, and what the former station kept has expired and gone: that session ends."""
     a, _ = pair
     a.misses = (Welcome, Msg)
     a.hello(2)
