@@ -77,7 +77,7 @@ def _line(event: Event) -> tuple[str, bool]:
     """What is printed, and whether on stderr."""
     if isinstance(event, Message):
         topic = "" if event.topic is None else f"{'=' if event.retained else '#'}{event.topic}\t"
-        return f"{topic}{event.sender}\t{plain(event.body.decode(errors='backslashreplace'))}", False
+        return f"{topic}{event.sender}\t{plain(event.body)}", False
     if isinstance(event, Presence):
         return f"@{event.host}\t{'online' if event.online else 'offline'}", False
     if not isinstance(event, Subscription):

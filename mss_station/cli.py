@@ -24,6 +24,7 @@ from roamcast.mss_station import (
     host_commands,
     log_commands,
     mail_commands,
+    printing,
     setup_commands,
     station_commands,
     topic_commands,
@@ -43,12 +44,14 @@ IN_USE_S: Final = 2.0
 
 IN_USE_STEP_S: Final = 0.05
 
+KEY_OPTION: Final = "--public-key"
+
 _log = logging.getLogger("roamcast.station")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    options = parser().parse_args(arguments)
+    options = parser().parse_args(_with_keys(sys.argv[1:] if arguments is None else arguments))
     try:
         _check_texts(options)
         outcome: str | int | log_commands.Told = options.action(options)
@@ -58,7 +61,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print(text)
         return code
     except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return COULD_NOT_RUN
     except (KeyFileError, WrongUse) as error:
         print(f"mss-station: {error}", file=sys.stderr)
@@ -67,12 +69,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"mss-station: {error}", file=sys.stderr)
         return COULD_NOT_RUN
     except OSError as error:
-        print(f"mss-station: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"mss-station: {where}{error.strerror or error}", file=sys.stderr)
         return COULD_NOT_RUN
 
 
+def _with_keys(arguments: Sequence[str]) -> list[str]:
+    """One key of 85 begins with "-": argparse takes it for an option, unless it is joined to that which it is for."""
+    words = list(arguments)
+    while KEY_OPTION in words[:-1]:
+        at = words.index(KEY_OPTION)
+        words[at : at + 2] = [f"{KEY_OPTION}={words[at + 1]}"]
+    return words
+
+
 def _print(text: str) -> None:
-    print(text.encode(errors="backslashreplace").decode())  # a path in it may be any bytes
+    printing.write(text)
+    printing.flush()
 
 
 def _check_texts(options: argparse.Namespace) -> None:

@@ -133,11 +133,11 @@ SETTINGS: Final = {
         ),
         Setting(
             "mail-bytes", Kind.BYTES, "station mail to one station that it has not acknowledged; then `send` refuses",
-            64 * MIB, MIB,
+            64 * MIB, MIB, 1 << 30,
         ),
         Setting(
             "mail-inbox-bytes", Kind.BYTES, "station mail that was not taken at a station; then it takes in no more",
-            64 * MIB, MIB,
+            64 * MIB, MIB, 1 << 30,
         ),
         Setting(
             "logs-keep", Kind.DURATION, "how long closed segments of a station's delivery log are kept", 30 * DAY,

@@ -27,6 +27,7 @@ from roamcast.middleware.settings import SECOND
 from roamcast.mss_station.log.files import FOLDER
 from roamcast.mss_station.rotation import NEXT_FILE, keep_host_keys, read_host_keys
 from roamcast.mss_station.store import STORE_NAME
+from roamcast.mss_station.went_back import NOTE
 from roamcast.transport.credential import read_keys
 from roamcast.transport.errors import KeyFileError
 from roamcast.transport.limits import INT64_MAX
@@ -200,11 +201,11 @@ def _generation(directory: Path, aside: str) -> tuple[int, str]:
 
 
 def _set_aside(directory: Path, aside: Path) -> None:
-    """Move the old store and its log, unless they are there already: what is in their place then is the new one."""
+    """Move the old store, its log and what was noted of it, unless they are there: what is in place then is new."""
     try:
         aside.mkdir(exist_ok=True)
         if not (aside / STORE_NAME).exists():
-            for name in (FOLDER, *STORE_FILES):
+            for name in (NOTE, FOLDER, *STORE_FILES):
                 with suppress(FileNotFoundError):
                     os.replace(directory / name, aside / name)
         for folder in (aside, directory):

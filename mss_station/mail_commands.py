@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roamcast.middleware.errors import Error
+from roamcast.mss_station import printing
 from roamcast.mss_station.control import ANSWER_TIMEOUT_S, ControlError, Conversation, Json, NotRunning
 from roamcast.mss_station.errors import WrongUse
 from roamcast.transport.limits import BODY_BYTES_MAX
@@ -37,12 +38,14 @@ full, no peer has answered yet, the station does not run, ...); 4 it is not know
 example: mss-station message /var/lib/s1 s2 'backup done'"""
 
 MESSAGES: Final = """\
-Print the mail that waits at this station, a line each: sender, tab, text (signs that would end a line or move the
-cursor are escaped). What is printed is acknowledged and does not come again. One reads at a time: this command, or the
-program in which the station runs. News of own mail that was given up, since its addressee has ended, goes to stderr."""
+Print the mail that waits at this station, a line each: sender, tab, text (backslashes, and signs that would end a line
+or move the cursor, are escaped; --json is exact). What is printed is acknowledged and does not come again. One reads at
+a time: this command, or the program in which the station runs. News of own mail that was given up, since its addressee
+has ended, goes to stderr."""
 
 MESSAGES_EPILOG: Final = """\
-exit codes: 0 fine, also when nothing waits; 2 wrong use; 3 the station does not run (any more), or somebody else reads
+exit codes: 0 fine, also when nothing waits; 2 wrong use; 3 the station does not run (any more), or somebody else reads,
+or the output cannot be written
 example: mss-station messages /var/lib/s1 --follow --json"""
 
 
@@ -76,9 +79,12 @@ def add_parsers(commands: Any) -> None:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= WAIT_S_MAX or math.isnan(value):
-        raise argparse.ArgumentTypeError(f"{text} is not within 0..{WAIT_S_MAX:g}")
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= WAIT_S_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to {WAIT_S_MAX:g}")
     return value
 
 
@@ -111,7 +117,11 @@ def message(options: argparse.Namespace) -> int:
         return UNDECIDED
     _check(answer)
     told = f"mail {answer['number']} of this station is on its way to {options.to}"
-    _write(json.dumps({"number": answer["number"]}) if options.json else told)
+    try:
+        printing.write(json.dumps({"number": answer["number"]}) if options.json else told)
+        printing.flush()
+    except (printing.OutputLost, BrokenPipeError):
+        _tell(f"{told}; the output cannot be written")
     return FINE
 
 
@@ -175,11 +185,11 @@ def _print_mails(mails: list[Json], as_json: bool, came: list[int]) -> int:
     for mail in mails:
         body = base64.b64decode(mail["body"])
         told = {"sender": mail["sender"], "number": mail["number"], "position": mail["position"]}
-        _write(json.dumps(told | _content(body)) if as_json else f"{mail['sender']}\t{_line(body)}")
+        printing.write(json.dumps(told | _content(body)) if as_json else f"{mail['sender']}\t{plain(body)}")
         last = mail["position"]
         if came:
             break
-    sys.stdout.flush()
+    printing.flush()
     return last
 
 
@@ -190,21 +200,12 @@ def _content(body: bytes) -> Json:
         return {"base64": _encoded(body)}
 
 
-def _line(body: bytes) -> str:
-    return plain(body.decode(errors="backslashreplace"))
-
-
 def _print_loss(loss: Json, as_json: bool) -> int:
     """Tell of mail that was given up; returns the slot of its addressee."""
     if as_json:
-        _write(json.dumps({"lost": loss["numbers"], "to": loss["to"]}))
-        sys.stdout.flush()
+        printing.write(json.dumps({"lost": loss["numbers"], "to": loss["to"]}))
+        printing.flush()
     else:
         numbers = ", ".join(map(str, loss["numbers"][:20])) + (", ..." if len(loss["numbers"]) > 20 else "")
         _tell(f"{len(loss['numbers'])} mails to {loss['to']} are lost, for it has ended: numbers {numbers}")
     return int(loss["slot"])
-
-
-def _write(line: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")

@@ -39,7 +39,6 @@ class _Pending:
 class _Session:
     """A command that reads."""
 
-    who: str
     keep: bool
     """It acknowledges nothing."""
     after: int = 0
@@ -137,8 +136,11 @@ class MailDesk:
     # ---- commands ----
 
     def _message(self, client: Client, request: Json) -> None:
-        body = base64.b64decode(str(request["body"]), validate=True)
-        sending = Sending(str(request["to"]), body, Future())
+        for name in ("to", "body"):
+            if not isinstance(request[name], str):
+                raise Error(f"the request is not as it must be: {name!r} must be text")
+        body = base64.b64decode(request["body"], validate=True)
+        sending = Sending(request["to"], body, Future())
         sending.result.add_done_callback(lambda result: client.answer(_answer_of(result)))
         now = self._server.clock.now()
         self._pending.append(_Pending(sending, now + round(float(request["wait"]) * SECOND)))
@@ -147,20 +149,19 @@ class MailDesk:
     def _messages(self, client: Client, request: Json) -> None:
         session = self._sessions.get(client)
         if session is None:
-            who = f"mss-station messages (process {int(request['process'])})"
-            session = _Session(who, bool(request["keep"]))
+            session = _Session(bool(request["keep"]))
             if not session.keep:
-                self._door.become_reader(who)
+                self._door.become_reader(client, f"mss-station messages (process {int(request['process'])})")
             self._sessions[client] = session
+            client.stays = True
             client.on_end = lambda: self._end(client)
         session.after = int(request["after"])
         session.waits = bool(request["follow"])
         self._answer(client, session)
 
     def _end(self, client: Client) -> None:
-        session = self._sessions.pop(client)
-        if not session.keep:
-            self._door.end_reading(session.who)
+        del self._sessions[client]
+        self._door.end_reading(client)
 
     def _news(self) -> None:
         for client, session in self._sessions.items():

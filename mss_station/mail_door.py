@@ -7,6 +7,8 @@ program from its first `receive` on, or a command.
 
 from __future__ import annotations
 
+import math
+import os
 import threading
 import time
 from collections import deque
@@ -22,6 +24,9 @@ from roamcast.mss_station.errors import MailReaderBusy, MailUnknown, StationStop
 
 PROGRAM: Final = "the program in which this station runs"
 NOT_STARTED: Final = "this station does not run yet"
+FORKED: Final = (
+    "forked: this station belongs to the process that runs it; call it there, or send by `mss-station message`"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +102,29 @@ class MailDoor:
         self._wake: Callable[[], None] = lambda: None
         self._shut: str | None = NOT_STARTED
         self._thread: int | None = None
+        self._process: int | None = None
         self._offers: deque[Offer] = deque()
         self._open: set[Future[Any]] = set()
         self._given: Offer | None = None
+        self._reader: object = None
         self.reader: str | None = None
-        """Who takes the mail."""
+        """Who takes the mail, for a person."""
 
     # ---- the program ----
 
     def send(self, station: str, body: bytes, timeout: float | None) -> int:
         """See `Station.send`."""
-        data = body if isinstance(body, bytes) else bytes(memoryview(body))
-        sending = Sending(station, data, Future())
+        if not isinstance(station, str):
+            raise TypeError(f"a mail is for one station, by its id: a str, not {_type(station)}")
+        try:
+            data = bytes(memoryview(body))
+        except TypeError:
+            raise TypeError(f"the body of a mail is bytes, not {_type(body)}") from None
+        limit = _limit(timeout)
+        sending = Sending(str.__str__(station), data, Future())
         self._ask(sending)
         try:
-            return sending.result.result(timeout)
+            return sending.result.result(limit)
         except FutureTimeout:
             if not sending.result.cancel():  # the station is about to commit it, or to end
                 return sending.result.result()
@@ -119,12 +132,14 @@ class MailDoor:
 
     def receive(self, timeout: float | None) -> StationMessage | MailLoss | None:
         """See `Station.receive`."""
-        end = None if timeout is None else time.monotonic() + timeout
+        limit = _limit(timeout)
+        end = None if limit is None else time.monotonic() + limit
+        self._check_process()
         with self._changed:
             if self._shut is not None:
                 raise StationStopped(self._shut)
             before, self._given = self._given, None
-        self.become_reader(PROGRAM)
+        self.become_reader(self, PROGRAM)
         if before is not None:
             self._ask(self._taking(before))
         with self._changed:
@@ -141,6 +156,7 @@ class MailDoor:
         return StationMessage(lambda: self._acknowledge(offer), offer.station, offer.body, offer.number)
 
     def _acknowledge(self, offer: Offer) -> None:
+        self._check_process()
         with self._changed:
             if self._given is offer:
                 self._given = None
@@ -155,7 +171,12 @@ class MailDoor:
         with self._changed:
             self._open.discard(result)
 
+    def _check_process(self) -> None:
+        if self._process not in (None, os.getpid()):  # here nobody serves, and the lock may be held for ever
+            raise StationStopped(FORKED)
+
     def _ask(self, request: Sending | Taking) -> None:
+        self._check_process()
         with self._changed:
             if self._shut is not None:
                 raise StationStopped(self._shut)
@@ -166,14 +187,14 @@ class MailDoor:
         request.result.add_done_callback(self._settled)
         self._wake()
 
-    def become_reader(self, who: str) -> None:
-        """From now on `who` takes the mail. Raises MailReaderBusy: somebody else does."""
+    def become_reader(self, key: object, who: str) -> None:
+        """From now on `key`, called `who`, takes the mail. Raises MailReaderBusy: somebody else does."""
         with self._changed:
-            if self.reader not in (None, who):
+            if self._reader not in (None, key):
                 raise MailReaderBusy(
                     f"the mail of this station is read by {self.reader}; there is one reader at a time"
                 )
-            self.reader = who
+            self._reader, self.reader = key, who
 
     # ---- the station ----
 
@@ -181,6 +202,7 @@ class MailDoor:
         """The station runs, in this thread. wake: makes it look at `requests`."""
         with self._changed:
             self._wake, self._thread, self._shut = wake, threading.get_ident(), None
+            self._process = os.getpid()
 
     def offer(self, offers: list[Offer]) -> None:
         """These are durable here, and come behind all that was offered."""
@@ -195,11 +217,11 @@ class MailDoor:
                 each for each in self._offers if (each.lost != lost if lost else each.lost or each.position > upto)
             )
 
-    def end_reading(self, who: str) -> None:
-        """`who` takes no mail any more."""
+    def end_reading(self, key: object) -> None:
+        """`key` takes no mail any more."""
         with self._changed:
-            if self.reader == who:
-                self.reader = None
+            if self._reader is key:
+                self._reader = self.reader = None
 
     def close(self, text: str) -> None:
         """The station has ended: whoever waits is told so."""
@@ -208,9 +230,26 @@ class MailDoor:
             left, self._open = self._open, set()
             self.requests.clear()
             self._offers.clear()
-            self._given = self.reader = None
+            self._given = self._reader = self.reader = None
             self._changed.notify_all()
         for result in left:
             error = MailUnknown(f"{text}; it is not known what has become of this") if result.running() else None
             with suppress(InvalidStateError):  # it was cancelled meanwhile
                 result.set_exception(error or StationStopped(text))
+
+
+def _limit(timeout: float | None) -> float | None:
+    """Seconds to wait; None: without limit. Raises TypeError, ValueError."""
+    if timeout is None:
+        return None
+    if not isinstance(timeout, int | float):
+        raise TypeError(f"timeout is a number of seconds or None, not {_type(timeout)}")
+    if timeout > threading.TIMEOUT_MAX:
+        return None
+    if math.isnan(timeout):
+        raise ValueError("timeout is a number of seconds or None, not nan")
+    return timeout
+
+
+def _type(value: object) -> str:
+    return type(value).__name__

@@ -135,11 +135,11 @@ class Station:
         Raises:
             CannotBind, ControlError: an endpoint or the control socket cannot be used.
             StoreError: the store cannot be used, or not any more.
-            StoreWentBack: a peer knows more of this station than its own store.
+            StoreWentBack: a peer knows more of this station than its own store; or did so at an earlier start.
             StationRetired: the group has ended this station's membership.
             InvariantError: a fault of ours; the process must end.
         """
-        went_back.clear(self._path)
+        went_back.check(self._path)
         with ExitStack() as stack:
             stack.callback(lambda: self._door.close("this station has ended"))
             server = self._compose(stack)

@@ -14,7 +14,6 @@ from roamcast.middleware.lan_update.effects import LanPersist
 from roamcast.middleware.lan_update.records import PutAlive
 from roamcast.mss_station import went_back
 from roamcast.mss_station.clock import Clock
-from roamcast.mss_station.errors import StoreWentBack
 from roamcast.mss_station.lan_port import make_node
 from roamcast.mss_station.lock import DirectoryLock
 from roamcast.mss_station.opening import Opened, greet, make_core, make_log, open_store
@@ -75,11 +74,10 @@ def stopped_station(path: Path) -> Iterator[StoppedStation]:
 
     Raises:
         KeyFileError, StoreError, StationRetired: it cannot be opened.
-        StoreWentBack: its last start has shown that it is an old copy.
+        StoreWentBack: a start has shown that it is an old copy.
     """
     with DirectoryLock(path):
-        if (text := went_back.noted(path)) is not None:
-            raise StoreWentBack(f"{path}: nothing is changed here: {text}")
+        went_back.check(path)
         config = read_station(path)
         with open_store(path, config) as opened:
             check_membership(config.card, opened.directory.own_record(), opened.image.view)

@@ -1,6 +1,7 @@
-"""The note DIR/went-back: the last start has shown that this directory is an old copy, so no command may change it.
+"""The note DIR/went-back: a start has shown that this directory is an old copy: nothing may start on it or change it.
 
-A start removes it, for the newer directory may have been brought back, and is stopped again if it was not.
+It stays: that start has counted itself, so the next one would no more look older to those peers that judge by starts.
+Who has brought back the newer files into the same directory removes the note.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from roamcast.mss_station.errors import StoreWentBack
 from roamcast.transport.errors import KeyFileError
 from roamcast.transport.station_files import replace_file
 
@@ -28,6 +30,8 @@ def noted(path: Path) -> str | None:
         return None
 
 
-def clear(path: Path) -> None:
-    """A new start decides anew."""
-    (path / NOTE).unlink(missing_ok=True)
+def check(path: Path) -> None:
+    """Raises StoreWentBack: the directory has the note."""
+    if (text := noted(path)) is not None:
+        hint = f"If it was brought back into this directory, remove {path / NOTE}"
+        raise StoreWentBack(f"{path}: nothing is changed here: {text}. {hint}")

@@ -42,7 +42,7 @@ def options(arguments: list[str]) -> tuple[Options, Path | None]:
         choices=("spark", "local"),
         metavar="ENGINE",
         help="at the end audit the stations' delivery logs and the agents' journals, with ENGINE (spark, or local: "
-        "without Spark; default spark), and keep the page; such a run has no topics",
+        "without Spark; default spark), and keep the page",
     )
     given = parser.parse_args(arguments)
     if not 1 <= given.stations <= STATIONS_MAX:
@@ -55,7 +55,7 @@ def options(arguments: list[str]) -> tuple[Options, Path | None]:
         parser.error(f"--keep: {given.keep} exists already")
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     sizes = {"stations": given.stations, "hosts": given.hosts, "seconds": given.seconds}
-    return Options(seed=seed, audit=given.audit, topics=given.audit is None, **sizes), given.keep
+    return Options(seed=seed, audit=given.audit, **sizes), given.keep
 
 
 def main(arguments: list[str]) -> int:

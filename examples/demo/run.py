@@ -56,8 +56,6 @@ class Options:
     seconds: float
     audit: str | None = None
     """The engine that audits the delivery logs at the end; None: they are not audited."""
-    topics: bool = True
-    """Hosts subscribe and send on topics, one loses a right, and their presence is followed."""
 
 
 @dataclass(slots=True)
@@ -182,8 +180,7 @@ class Run:
             f"seed {options.seed}: {options.stations} stations, {options.hosts} hosts in {len(self.workers)} processes"
         )
         self.operator.found()
-        if options.topics:
-            self.operator.make_topics(self.names)
+        self.operator.make_topics(self.names)
         first, *joined = self._stations()
         self.cluster.enrol(self.names)
         for worker in self.workers:
@@ -200,9 +197,8 @@ class Run:
 
     def _load(self) -> None:
         begun, seconds = self._begun, self.options.seconds
-        if self.options.topics:
-            self._subscribe()
-            self.later.add(begun + 0.07 * seconds, self._take_right)
+        self._subscribe()
+        self.later.add(begun + 0.07 * seconds, self._take_right)
         self._send_and_roam(self.workers)
         end = begun + seconds
         self.later.add(begun + 0.05 * seconds, self._fall_asleep)
@@ -239,7 +235,7 @@ class Run:
                 others = [other for other in self.names if other != name]
                 worker.ask(
                     "load", name, rate=RATE, mail=MAIL if others else 0, to=others, roam_s=ROAM_S, stations=None,
-                    until=left, **(talk if self.options.topics else {}),
+                    until=left, **talk,
                 )  # fmt: skip
 
     def _heal(self) -> None:
@@ -378,8 +374,7 @@ class Run:
         worker.tell("quiet", self.sleeper)
         worker.tell("suspend", self.sleeper)
         self._tell(f"{self.sleeper} falls asleep; what it is owed waits in its station's spool")
-        if self.options.topics:
-            self.operator.follow_sleep(self.sleeper)
+        self.operator.follow_sleep(self.sleeper)
 
     def _wake_up(self) -> None:
         if self.slept:

@@ -302,7 +302,7 @@ class Admission:
             self.sessions.drop_pending(mh)
             ledger.hang_up(pending.channel, "the host is at another station")
         for record in old:
-            self.sessions.end_session(record, 0)
+            self.sessions.end_session(record)
             if record.link and record.prev is not None and record.prev != EVERYWHERE:
                 if record.state != "done":
                     record.state, record.ready, record.moved_to = "done", True, None

@@ -130,12 +130,12 @@ class Downlink:
         return self.position if record.channel in self._front else record.sent
 
     def in_flight(self, record: Record) -> list[Write]:
-        """What the session, which has ended, sent of the log and the host has not acknowledged goes into the spool.
+        """What was sent of the log here, in any session, and the host has not acknowledged goes into the spool.
 
         So it comes elsewhere as it came here: among it nothing that was passed here, before a SUB or behind its end.
         """
         entries, end = self._bodies.ready(record, record.acked_c)
-        end = min(end, record.sent)
+        end = min(end, max(record.sent, record.sent_before))
         taken = [one for one in entries if one[0] <= end]
         if not taken or "order_anew" in self.ledger.mutants:
             return []

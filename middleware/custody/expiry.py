@@ -112,7 +112,11 @@ class Expiry:
                     self._silence(record)
                     self.ledger.drop(record)  # abandoned: the host has joined since
         elif row.kind is Kind.LEAVE:
-            self._end_all(row.host, Refused("gone", "this host has left"))
+            self.end_gone(row.host)
+
+    def end_gone(self, number: int) -> None:
+        """All custody of a host that has left, or was revoked, ends."""
+        self._end_all(number, Refused("gone", "this host has left"))
 
     def end_replaced(self, number: int) -> None:
         """Records of older incarnations expire; their channels are told for good."""

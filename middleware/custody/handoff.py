@@ -124,15 +124,14 @@ class Handoff:
             ledger.ask(station, HandoffNack(mh, frame.e, ledger.next_join_order() if fault == "reset" else 0))
             return
         if "late_data" not in ledger.mutants:
-            self.sessions.end_session(record, frame.e)
-        in_force = frame.le == record.sess and not record.closed
+            self.sessions.end_session(record)
         self.sessions.claim(record, frame.le, frame.c)
         former, record.moved_to = record.moved_to, promise
         record.ep, record.succ_ok = frame.e, False
         writes: list[Write] = []
         if record.state == "open":
             record.state = "moved"
-            writes = self.sessions.downlink.in_flight(record) if in_force and is_unsettled(ledger, record) else []
+            writes = self.sessions.downlink.in_flight(record) if is_unsettled(ledger, record) else []
         ledger.log(HANDOFF, *mh, frame.e, station)
         ledger.save(record, "moved", *writes)
         self._send_state(record, station, frame)
@@ -326,7 +325,7 @@ class Handoff:
             self._note("overtaken", mh, e, station)
             if highest <= e + EPOCH_LEAP_MAX:
                 self.ledger.tell(pending.channel, Stale(max(highest, e)))
-        self._drop_unconfirmed(station, mh, e, highest)
+        self._drop_unconfirmed(station, mh, e)
 
     def _nack(self, station: int, mh: MH, e: int, order: int) -> None:
         pending = self.sessions.pending.get(mh)
@@ -340,9 +339,9 @@ class Handoff:
                 self.sessions.joins.join(pending.channel, mh, pending.hello, order)
             else:
                 self.sessions.hold(pending.channel, mh[0], pending.hello)
-        self._drop_unconfirmed(station, mh, e, e)
+        self._drop_unconfirmed(station, mh, e)
 
-    def _drop_unconfirmed(self, station: int, mh: MH, e: int, highest: int) -> None:
+    def _drop_unconfirmed(self, station: int, mh: MH, e: int) -> None:
         record = self.ledger.get(mh, e)
         if (
             record is not None
@@ -350,7 +349,7 @@ class Handoff:
             and not record.confirmed
             and record.state != "done"
         ):
-            self.sessions.end_session(record, highest)
+            self.sessions.end_session(record)
             self.ledger.drop(record)
 
     def _note(self, what: str, mh: MH, e: int, former: int) -> None:

@@ -60,7 +60,7 @@ class Joins:
             (r for r in ledger.of_host(mh[0]) if r.join), key=lambda record: (record.channel is not None, record.join)
         )
         for other in joins[: max(0, len(joins) + 1 - JOINS_MAX)]:
-            self._sessions.end_session(other, frame.e)
+            self._sessions.end_session(other)
             ledger.drop(other)
         older = self._older_record(mh, order)
         record = Record(mh, frame.e, join=order, gap=older is None, ephemeral=frame.ephemeral, base=ledger.vector())
@@ -89,7 +89,7 @@ class Joins:
         writes: list[Write] = []
         if older is not None:
             self._sessions.expiry.name_replaced(older)
-            self._sessions.end_session(older, 0)
+            self._sessions.end_session(older, final=True)
             writes = ledger.spools.trim(older, older.acked_c)
             writes += ledger.spools.drop(older, lambda item: item.topic > 0)  # a new incarnation subscribes by itself
             record.base = passed(ledger, older)  # what the older one acknowledged does not come again

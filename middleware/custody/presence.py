@@ -84,7 +84,8 @@ class Presence:
         """Station `slot` is no more: who was attached there, or on the way, is away as far as is known.
 
         Every living station says so, one after the other, unless another one has; and of the hosts that it gave away
-        itself. One that is attached somewhere has had a word about a later attempt, or will have.
+        itself. One that is attached somewhere has had a word about a later attempt, or will have; so will one whose
+        join is not confirmed yet.
         """
         rank = self.ledger.view.living.index(self.ledger.own) if self.ledger.own in self.ledger.view.living else 0
         self._ended[slot] = self.ledger.now + (1 + rank) * RETRY
@@ -96,7 +97,7 @@ class Presence:
             value, host = ledger.last.get(topic), topic & ~PRESENCE
             if value is None or topic < PRESENCE or value.slot not in (slot, ledger.own) or value.order[2]:
                 continue
-            known, records = ledger.hosts.get(host), ledger.of_host(host)
+            known, records = ledger.hosts.get(host), [r for r in ledger.of_host(host) if not r.join]
             if any(r.shown is not None and (r.shown[1] or r.shown[0] >= value.order[1]) for r in records):
                 continue  # it tells by itself, or has just done so
             if any(not self._is_away(record, value.order[:2]) for record in records):

@@ -1,7 +1,7 @@
 """A custody record: what a station keeps of one mobile host in one stay.
 
 Source: causal-broadcast.md (b) 'Station state', one-order.md 3.1. Durable fields are those of RecordImage; the rest is
-rebuilt: after a start `acked_c` is `base_c`, there is no channel, and anything may have been sent.
+rebuilt: after a start `acked_c` is `base_c`, there is no channel, and nothing is sent.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LOST = 0
 EVERYWHERE = -1
 """As the former station of a record: that one is lost for good, and any living station may still hold something."""
 
-UNKNOWN: Final = 1 << 62
-"""As the last position that was sent: a former life of the station may have sent anything."""
+ANYTHING: Final = 1 << 62
+"""As the last position that was sent: a former life of the station may have sent it."""
 
 
 @dataclass(slots=True)
@@ -85,6 +85,8 @@ class Record:
     acked_c: int = 0
     sent: int = 0
     """Position of the last frame (while the host stands at the front, the front's position counts instead)."""
+    sent_before: int = 0
+    """The last position of the log that was sent in earlier sessions of this stay."""
     spool: list[SpoolEntry] = field(default_factory=list)
     spool_bytes: int = 0
     trimmed: bool = False
@@ -151,5 +153,6 @@ class Record:
         """The record as a start finds it."""
         record = cls(**{name: getattr(image, name) for name in RecordImage.__slots__})
         record.acked_c = image.base_c
-        record.sent = UNKNOWN
+        record.sent = image.base_c
+        record.sent_before = ANYTHING
         return record

@@ -87,6 +87,8 @@ class Retention:
         for record in ledger.all_records():
             if record.state == "open" and ledger.outlived(record):
                 self.expiry.end_replaced(record.mh[0])
+            elif record.state == "open" and ledger.gone(record.mh[0]):  # custody was on its way when the host left
+                self.expiry.end_gone(record.mh[0])
             elif self._overdue(record):
                 if record.join:
                     ledger.drop(record)

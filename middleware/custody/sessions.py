@@ -128,7 +128,7 @@ class Sessions:
         for record in list(ledger.records.get(mh, {}).values()):
             unseen = record.state == "open" and not record.confirmed and frame.le < record.arr
             if unseen or (record.join and record.sess != frame.le):  # the host never saw its WELCOME
-                self.end_session(record, frame.e)
+                self.end_session(record)
                 ledger.drop(record)
         former = self.former(host, frame)
         if former != ledger.own:
@@ -176,7 +176,7 @@ class Sessions:
         if fault is not None:
             ledger.refuse(channel, fault, f"position {frame.c} was never given out here")
             return
-        self.end_session(record, frame.e)
+        self.end_session(record)
         self.claim(record, frame.le, frame.c)
         record.ephemeral = frame.ephemeral
         former, record.moved_to = record.moved_to, None
@@ -299,6 +299,7 @@ class Sessions:
         record.shift, record.asked = 0, False
         record.sess = record.ep = frame.e
         record.closed = False
+        record.sent_before = max(record.sent_before, record.sent)
         record.base_c = record.acked_c = record.sent = at
         record.channel, record.heard = channel, ledger.now
         record.ping_us = frame.ping_s * SECOND
@@ -358,13 +359,13 @@ class Sessions:
 
     # ---- channels ----
 
-    def end_session(self, record: Record, e: int) -> None:
-        """Another attachment takes over: the old channel is told and dropped."""
+    def end_session(self, record: Record, *, final: bool = False) -> None:
+        """Another attachment takes over: the old channel is told and dropped. final: its host may not call again."""
         channel = record.channel
         if channel is not None:
             self.forget(channel)
             self.ledger.unbind(record)
-            self.ledger.tell(channel, Replaced(e and record.sess))
+            self.ledger.tell(channel, Replaced(0 if final else record.sess))
             self.ledger.hang_up(channel, "replaced by a newer attachment")
 
     def forget(self, channel: Channel) -> None:

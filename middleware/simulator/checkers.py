@@ -51,6 +51,7 @@ class Judge:
             "changed": self._changed,
             "value": self._value,
             "ended": self._ended,
+            "not ended": self._not_ended,
             "rights": self._touched,
             "refused": self._refused,
             "gap": self._gap,
@@ -143,6 +144,9 @@ class Judge:
         self._merge_past(life, message)
         message.given_to_any = True
         self.topics.value(life, message, stamp)
+
+    def _not_ended(self, time: int, host: str) -> None:
+        self.topics.not_ended(self.current[host])
 
     def _ended(self, time: int, host: str, topic: str) -> None:
         life = self.current[host]

@@ -76,6 +76,8 @@ class HostNode:
         """What the application was told last of other hosts."""
         self._held: list[tuple[int, str | None]] = []
         """(token, label)."""
+        self._unsaved_ends: list[str] = []
+        """Topics whose subscriptions' ends this tick has told and not saved yet."""
         self._take_at = 0
         self._ack_timer = False
 
@@ -91,7 +93,7 @@ class HostNode:
         self.life += 1
         self._zero = self._world.now - self._rng.randint(0, 1_000_000_000)
         self._timer_at = None
-        self._held = []
+        self._held, self._unsaved_ends = [], []
         self._take_at = 0
         self._ack_timer = False
         self.kill_in = None
@@ -234,8 +236,10 @@ class HostNode:
         if pump:
             self._pump(core, done)
         try:
-            self._perform(core.flush(), done)
+            self._perform(core.flush(), [self._unsaved_ends.clear, *done])
         except _Killed:
+            for _ in self._unsaved_ends:  # a driver gives what it takes once the tick is saved
+                self._trace.tell("not ended", self.name)
             self.kill()
             return
         deadline = core.next_deadline()
@@ -282,6 +286,7 @@ class HostNode:
                 self._trace.tell("given", self.name, label, stamp)
                 return label
             case SubscriptionEnded(topic=topic):
+                self._unsaved_ends.append(topic)
                 self._trace.tell("ended", self.name, topic)
             case Discontinuity():
                 self._trace.tell("gap", self.name)

@@ -173,7 +173,8 @@ class DeliveryLog:
             del self._waiting[self._before :]
             self._named.clear()
         elif commits:
-            self.is_new = self._moved = False
+            self._moved = False
+            self.is_new = self.is_new and not self._waiting  # a newcomer commits before it has anything to tell
             if self._kept < len(self._waiting) or self._drop:
                 self._tail_id += 1
             self._kept, self._drop = len(self._waiting), 0

@@ -159,6 +159,27 @@ def test_topics_and_presence_of_the_readme(home: Path) -> None:
         assert receipt.reason == "no right to send on 'weather'"
 
 
+def test_the_stations_of_the_readme_write_each_other(home: Path) -> None:
+    send, read = block("station-mail").strip().splitlines()
+    assert "mail 1 of this station is on its way to south" in output(home, send)
+    until(lambda: output(home, read) == "north\tbackup done\n", "it has come")
+    assert output(home, read) == "", "what was printed does not come again"
+
+
+def test_the_program_of_the_readme_is_a_station_that_writes_and_reads(home: Path) -> None:
+    os.kill(ask(home / "north", {"command": "status"})["status"]["station"]["process"], signal.SIGTERM)
+    until(lambda: not (home / "north" / "control").exists(), "the station has ended")
+    command = [sys.executable, "-u", "-c", block("station-program")]
+    program = subprocess.Popen(command, cwd=home, stdout=subprocess.PIPE, text=True)
+    try:
+        until(lambda: output(home, "mss-station messages south") == "north\thow far are you?\n", "it has come", 30)
+        output(home, "mss-station message south north 'half way'")
+        text, _ = program.communicate(timeout=30)
+    finally:
+        program.kill()
+    assert program.returncode == 0 and text == "taken: 1\nsouth says b'half way'\n"
+
+
 def test_the_audit_of_the_readme_says_that_yesterday_cannot_be_told(home: Path) -> None:
     """The stations were not there yet; what they have logged today is uploaded, and does not count."""
     for station in ("north", "south"):

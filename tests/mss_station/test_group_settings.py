@@ -68,6 +68,8 @@ def test_a_value_is_read(name: str, text: str, value: Any) -> None:
         ("window-entries", "0", "a whole number from 1 to 65536, not 0"),
         ("window-entries", "7d", "not '7d'"),
         ("message-bytes-max", "1MiB", "from 1B to 256KiB"),
+        ("mail-inbox-bytes", "99999999999999", r"a size from 1MiB to 1GiB"),
+        ("mail-bytes", "2GiB", "not 2GiB"),
         ("log-level", "loud", "one of debug, info, warning, error, not 'loud'"),
         ("durability", "none", "one of power, process"),
     ],

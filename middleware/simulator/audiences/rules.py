@@ -44,6 +44,10 @@ class Seen:
     retained: dict[str, list[Sent]] = field(default_factory=dict)
     ended_upto: int = 0
     """SUBs up to this one of its own messages mean nothing."""
+    before_ends: list[tuple[dict[str, Interval], list[tuple[str, str, Interval | None]], int]] = field(
+        default_factory=list
+    )
+    """`subs`, `changes` and `ended_upto` as they were before each end."""
     loose: set[str] = field(default_factory=set)
     """Since a kill: the replay may begin before an end of a subscription that was acknowledged late."""
 
@@ -152,6 +156,7 @@ class TopicRules:
     def ended(self, life: Life, topic: str, excused: bool) -> None:
         """A host was told that its subscription, or (topic '') all of them, have ended."""
         seen = self.of(life)
+        seen.before_ends.append((dict(seen.subs), list(seen.changes), seen.ended_upto))
         if not topic:
             if not excused:
                 self._broken("ended without cause", f"{life.host} was told that all its subscriptions have ended")
@@ -163,6 +168,11 @@ class TopicRules:
             self._broken("ended without cause", f"{life.host} was told that its subscription to {topic} has ended")
         seen.subs.pop(topic, None)
         seen.changes = [change for change in seen.changes if change[1] != topic]
+
+    def not_ended(self, life: Life) -> None:
+        """The process died before it had told the last end."""
+        seen = self.of(life)
+        seen.subs, seen.changes, seen.ended_upto = seen.before_ends.pop()
 
     def touched(self, host: str, topic: str) -> None:
         """A right was given or taken: what the host is owed on the topic is not certain any more."""

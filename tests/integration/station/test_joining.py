@@ -13,12 +13,14 @@ import pytest
 from newcomers import MINUTE_US, Newcomer, invite
 
 from roamcast.middleware.host_frames import Ack, Uack
+from roamcast.middleware.rows import Kind
 from roamcast.mss_station.asking import look
 from roamcast.mss_station.cli import main
 from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.control import ask
 from roamcast.mss_station.errors import StationRetired
 from roamcast.mss_station.store import STORE_NAME
+from roamcast.transport.segment import read_segment
 
 MakeGroup = Callable[[int], Any]
 Until = Callable[..., Any]
@@ -61,6 +63,12 @@ def test_a_newcomer_has_what_the_group_has_and_serves_hosts(make_group: MakeGrou
     assert [item.body for _, item in there.given()] == [b"before"]
     there.broadcast(1, b"after", e=2)
     assert [item.body for _, item in [*host.given(), *host.given()]] == [b"before", b"after"]
+    second.stop()
+    logs = [read_segment(file.read_bytes()) for file in sorted((newcomer.path / "logs").glob("*.rclog"))]
+    orders = [log.columns("order") for log in logs]
+    kinds = [(slot, kind) for order in orders for slot, kind in zip(order["slot"], order["kind"], strict=True)]
+    told = [slot for slot, kind in kinds if kind == Kind.BROADCAST]
+    assert told == [1, 2], "its log begins with what it was given in the snapshot"
 
 
 def test_a_newcomer_takes_hosts_only_when_all_count_it(make_group: MakeGroup, until: Until) -> None:

@@ -97,6 +97,7 @@ def test_the_commands_send_print_and_acknowledge(
     ]
     assert run("messages", second) == (0, "", "")
     station = group.running["s2"].station
+    until(lambda: group.running["s2"].status()["mail"]["reader"] is None)
     assert station.receive(0) is None
     code, _, error = run("messages", second)
     assert code == 3 and "is read by the program in which this station runs" in error

@@ -30,6 +30,7 @@ from roamcast.mss_station.cli import main
 from roamcast.mss_station.control import ask
 from roamcast.mss_station.errors import StoreWentBack
 from roamcast.mss_station.peers_seen import PeersSeen
+from roamcast.mss_station.station import Station
 from roamcast.mss_station.stopped import stopped_station
 from roamcast.transport.sockets import new_context
 from roamcast.transport.station_codec import decode_peer, encode_peer
@@ -205,6 +206,13 @@ def test_a_store_that_went_back_ends_with_the_remedy(make_group: MakeGroup, unti
     until(lambda: second.status()["counters"].get("notice.peer_store_went_back"))
     with pytest.raises(StoreWentBack, match="nothing is changed here"), stopped_station(group.path("s1")):
         pytest.fail("an old copy was opened for a change")
+    second.stop()
+    note = group.path("s1") / "went-back"
+    with pytest.raises(StoreWentBack, match=f"remove {note}"), Station(group.path("s1")) as station:
+        station.run()  # it would look newer now, for the first start has counted itself
+    note.unlink()
+    group.start("s1")
+    until(lambda: group.running["s1"].status())
 
 
 def test_a_copied_directory_ends_by_its_starts_alone(make_group: MakeGroup, until: Until) -> None:

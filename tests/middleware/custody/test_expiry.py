@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roamcast.middleware.host_frames import Ack, Msg, Uack, Welcome
+from roamcast.middleware.host_frames import Ack, Msg, Replaced, Uack, Welcome
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import DataBatch, Probe, Query, XAck
 
@@ -73,6 +73,18 @@ def test_a_tomb_is_durable_before_xack(net, pair):
     b.busy(10)
     a.misses = ()
     assert a.attach(1).gap
+
+
+def test_a_host_whose_former_station_knows_nothing_any_more_may_call_again(net, pair):
+    """It did not hear its WELCOME, and what the former station kept has expired and gone: that session ends."""
+    a, _ = pair
+    a.misses = (Welcome, Msg)
+    a.hello(2)
+    net.deliver()
+    (record,) = net.cores[1].ledger.of_host(a.number)
+    net.tick(1, lambda core: core.ledger.drop(record))
+    net.run(60 * SECOND)
+    assert [word.e for word in a.words(Replaced)] == [a.e], "0 would be: for good"
 
 
 @pytest.mark.rules(**EXPIRY)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roamcast.middleware.host_frames import Leave, Left, Msg, Refused, Welcome
 from roamcast.middleware.rows import Kind
 from roamcast.middleware.settings import SECOND
-from roamcast.middleware.station_frames import Cancel, DataBatch, HandoffNack, HandoffReq
+from roamcast.middleware.station_frames import Cancel, DataBatch, HandoffNack, HandoffReq, Probe, Query, Spooled, State
 
 # ---- leaving and revocation ----
 
@@ -47,6 +49,25 @@ def test_leave_frees_the_former_station(trio):
     a.say(Leave(a.le))
     net.run(10 * SECOND)
     assert not net.records(1, a)
+
+
+def test_custody_that_comes_after_the_host_has_left_ends(trio):
+    """Its name has left by another incarnation, and STATE was on its way: the host would never call for it again."""
+    net, a, _ = trio()
+    net.hold = lambda source, target, frame: isinstance(frame, State)
+    a.misses = (Welcome, Msg)
+    a.hello(3)
+    net.deliver()
+    for slot in (1, 3):
+        entry = net.cores[slot].ledger.hosts[a.number]
+        net.cores[slot].ledger.hosts[a.number] = replace(entry, gone=True)
+    net.release()
+    assert [record.state for record in net.records(3, a)] == ["open"]
+    net.run(120 * SECOND)
+    net.sent.clear()
+    net.run(600 * SECOND)
+    assert not net.frames(Query, Probe, Spooled)
+    assert not [record for slot in (1, 3) for record in net.records(slot, a) if record.state in ("open", "moved")]
 
 
 def revoke(net, host) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from on_topics import RETAINED, SUB, TOPIC, UNSUB, configure, subscribe
 
-from roamcast.middleware.host_frames import Msg
+from roamcast.middleware.host_frames import Msg, Welcome
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import DataBatch, SpoolPart
 
@@ -78,6 +78,24 @@ def test_what_follows_a_message_given_behind_the_sub_is_given(net, changes_at_3)
     net.release()
     net.run(SECOND)
     assert a.got == [b"+t", b"all", b"m"]
+
+
+@pytest.mark.rules("order_anew")
+def test_what_an_earlier_session_had_sent(net, changes_at_3):
+    """The host has called here again, and did not hear the answer: it names the session in which it was given that."""
+    a, p = changes_at_3(SUB, (3, 1), (3, 2), (2, 3), to=1)
+    p.send(b"first")
+    p.publish(TOPIC, "t", b"m")
+    p.send(b"all")
+    net.deliver()
+    a.misses = (Welcome, Msg)
+    a.hello(1)
+    net.deliver()
+    a.misses = ()
+    a.attach(3)
+    net.release()
+    net.run(SECOND)
+    assert a.got == [b"first", b"all", b"+t"]
 
 
 @pytest.mark.rules("order_anew")

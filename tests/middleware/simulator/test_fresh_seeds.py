@@ -13,7 +13,9 @@ SEED = int(os.environ.get("ROAMCAST_SEED") or random.SystemRandom().randrange(1 
 """First seed; printed with every failure, and set by ROAMCAST_SEED to replay it."""
 
 
-@pytest.mark.parametrize(("scenario", "count"), [("mixed", 60), ("few", 80), ("long", 5), ("group", 60)])
+@pytest.mark.parametrize(
+    ("scenario", "count"), [("mixed", 60), ("few", 80), ("long", 5), ("group", 60), ("topics", 60)]
+)
 def test_promises_are_kept_under_fresh_seeds(scenario: str, count: int) -> None:
     print(f"ROAMCAST_SEED={SEED}")
     for seed in range(SEED, SEED + count):

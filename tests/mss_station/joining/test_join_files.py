@@ -159,7 +159,7 @@ def test_a_rotation_that_was_under_way_is_over(tmp_path: Path, station: StationC
     assert rotation.pending(tmp_path) is None and read_station(tmp_path).card.key == draft.key
 
 
-STEPS = 13
+STEPS = 14
 
 
 @pytest.mark.parametrize("nth", range(1, STEPS + 1))

@@ -39,6 +39,16 @@ def test_a_block_is_written_after_a_second_and_the_tail_goes_with_the_next_commi
     assert len(life.tail) == 1
 
 
+def test_a_log_is_new_until_something_was_logged(life: Life) -> None:
+    """A newcomer commits its snapshot, and is made anew, before its log begins."""
+    life.tick()
+    assert life.log.is_new
+    life.tick(1)
+    assert not life.log.is_new
+    life.start()
+    assert not life.log.is_new
+
+
 def test_many_events_do_not_wait(life: Life) -> None:
     life.tick(*range(BLOCK_EVENTS))
     life.log.look()

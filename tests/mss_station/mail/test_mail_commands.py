@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -101,23 +102,32 @@ def test_message_takes_any_bytes_from_standard_input(
 
 
 @pytest.mark.parametrize("timeout", ["-1", "nan", "inf", "soon"])
-def test_a_foolish_timeout_is_wrong_use(station: FakeStation, timeout: str) -> None:
+def test_a_foolish_timeout_is_wrong_use(station: FakeStation, timeout: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["message", str(station.path), "s2", "x", "--timeout", timeout])
     assert caught.value.code == 2 and not station.asked
+    assert f"'{timeout}' is not a number of seconds from 0 to 3600" in capsys.readouterr().err
+
+
+def test_a_mail_for_which_the_station_has_no_place_was_not_taken(
+    station: FakeStation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    station.script = lambda request: {"ok": False, "crowded": True, "error": "16 commands are connected"}
+    assert main(["message", str(station.path), "s2", "x"]) == 3
+    assert capsys.readouterr().err == "mss-station: 16 commands are connected\n"
 
 
 def test_messages_are_printed_and_then_acknowledged_batch_by_batch(
     station: FakeStation, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    batches = [mails(b"a", b"b\x1b[2J\xff"), mails(b"c", first=3), mails()]
+    batches = [mails(b"a", b"b\\n\x1b[2J\xff"), mails(b"c", first=3), mails()]
 
     def script(request: dict[str, Any]) -> dict[str, Any]:
         return batches.pop(0) if request["command"] == "messages" else {"ok": True}
 
     station.script = script
     assert main(["messages", str(station.path)]) == 0
-    assert capsys.readouterr().out == "s2\ta\ns2\tb\\x1b[2J\\xff\ns2\tc\n"
+    assert capsys.readouterr().out == "s2\ta\ns2\tb\\\\n\\x1b[2J\\xff\ns2\tc\n"
     assert [(one["command"], one.get("after", one.get("upto"))) for one in station.asked] == [
         ("messages", 0), ("messages taken", 2), ("messages", 2), ("messages taken", 3), ("messages", 3),
     ]  # fmt: skip
@@ -158,6 +168,32 @@ def test_what_could_not_be_written_is_not_acknowledged(station: FakeStation, mon
     monkeypatch.setattr(sys, "stdout", Output("b", broken))
     assert main(["messages", str(station.path)]) == 3
     assert [one["command"] for one in station.asked] == ["messages"]
+
+
+OUTPUTS = [("> /dev/full", "No space left on device"), (">&-", "it is closed")]
+
+
+def told_by(station: FakeStation, words: str) -> tuple[int, str]:
+    """Exit code and errors of a command in a shell."""
+    script = f'exec "{sys.executable}" -m roamcast.mss_station.cli {words}'
+    ran = subprocess.run(["sh", "-c", script], cwd=station.path, capture_output=True, text=True)
+    return ran.returncode, ran.stderr
+
+
+@pytest.mark.parametrize(("to", "why"), OUTPUTS)
+def test_an_output_that_cannot_be_written_is_told_and_nothing_is_acknowledged(
+    station: FakeStation, to: str, why: str
+) -> None:
+    station.script = lambda request: mails(b"a")
+    assert told_by(station, f"messages . {to}") == (3, f"mss-station: the output cannot be written: {why}\n")
+    assert [one["command"] for one in station.asked] == ["messages"]
+
+
+@pytest.mark.parametrize("to", [to for to, _ in OUTPUTS])
+def test_a_mail_that_was_taken_is_so_although_that_cannot_be_written(station: FakeStation, to: str) -> None:
+    station.script = lambda request: {"ok": True, "number": 3}
+    told = "mss-station: mail 3 of this station is on its way to s2; the output cannot be written\n"
+    assert told_by(station, f"message . s2 x {to}") == (0, told)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -23,6 +23,7 @@ class Client:
     def __init__(self, station: Any) -> None:
         self.answers: list[dict[str, Any]] = []
         self.on_end = lambda: None
+        self.stays = False
         self._commands = station.desk.commands
 
     def answer(self, answer: dict[str, Any]) -> None:
@@ -172,9 +173,16 @@ def test_message_without_base64_is_a_fault_of_the_request(client: Client, body: 
         client.say("message", to="s2", body=body, wait=1)
 
 
+@pytest.mark.parametrize("field", ["to", "body"])
+def test_message_without_text_is_a_fault_of_the_request(client: Client, field: str) -> None:
+    with pytest.raises(Error, match=f"'{field}' must be text"):
+        client.say("message", **{"to": "s2", "body": "", "wait": 1, field: None})
+
+
 def test_messages_gives_what_waits_and_forgets_what_is_taken(station: Any, client: Client) -> None:
     client.read()
     assert client.take() == {"ok": True, "mails": [], "lost": []}
+    assert client.stays, "it may print for as long as it likes"
     arrive(station, 1, 2, 3)
     client.read()
     answer = client.take()
@@ -216,9 +224,22 @@ def test_one_reads_at_a_time_and_a_second_one_is_told_who(station: Any, client: 
     other.read(process=78)
     assert bodies(other.take()) == [b"m1"]
     other.on_end()
-    station.door.become_reader(PROGRAM)
+    station.door.become_reader(station.door, PROGRAM)
     with pytest.raises(MailReaderBusy, match="the program in which this station runs"):
         client.read()
+
+
+def test_the_reader_is_a_connection_whatever_process_it_says_it_is(station: Any, client: Client) -> None:
+    other, third = Client(station), Client(station)
+    client.read(process=77)
+    with pytest.raises(MailReaderBusy, match="process 77"):
+        other.read(process=77)
+    other.read(process=77, keep=True)
+    other.on_end()
+    with pytest.raises(MailReaderBusy):
+        third.read(process=78)
+    client.on_end()
+    third.read(process=78)
 
 
 def test_an_answer_has_a_bounded_size(station: Any, client: Client) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -90,8 +92,57 @@ def test_send_returns_the_number_or_raises_what_the_station_says(rig: Rig) -> No
     with pytest.raises(MailRefused):
         program.get()
     assert not rig.door._open
-    with pytest.raises(TypeError):
-        rig.door.send("s2", "text", None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("station", "body", "timeout", "error", "told"),
+    [
+        (["s2"], b"x", None, TypeError, "one station, by its id: a str, not list"),
+        (None, b"x", None, TypeError, "not NoneType"),
+        ("s2", "text", None, TypeError, "bytes, not str"),
+        ("s2", 5, None, TypeError, "bytes, not int"),
+        ("s2", b"x", "5", TypeError, "number of seconds or None, not str"),
+        ("s2", b"x", math.nan, ValueError, "not nan"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_to_the_caller_and_asked_of_nobody(
+    rig: Rig, station: Any, body: Any, timeout: Any, error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        rig.door.send(station, body, timeout)
+    assert not rig.door.requests
+    if timeout is not None:
+        rig.door.offer([mail(1)])
+        with pytest.raises(error, match=told):
+            rig.door.receive(timeout)
+        assert rig.door.reader is None
+
+
+@pytest.mark.parametrize("timeout", [math.inf, 1e300, 10**400], ids=["inf", "1e300", "10^400"])
+def test_a_time_beyond_all_clocks_is_without_limit(rig: Rig, timeout: float) -> None:
+    sender = Program(lambda: rig.door.send("s2", b"x", timeout))
+    request = rig.next()
+    request.result.set_running_or_notify_cancel()
+    request.result.set_result(7)
+    assert sender.get() == 7
+    reader = Program(lambda: rig.door.receive(timeout))
+    rig.door.offer([mail(1)])
+    assert reader.get().body == b"m1"
+
+
+def test_a_forked_child_is_told_that_the_station_belongs_to_another_process(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.door.offer([mail(1)])
+    message = rig.door.receive(0)
+    assert message is not None
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with rig.door._changed:  # held by another thread as the process was forked
+        for call in (lambda: rig.door.send("s2", b"x", None), lambda: rig.door.receive(None), message.ack):
+            program = Program(call)
+            with pytest.raises(StationStopped, match="forked: this station belongs to the process that runs it"):
+                program.get()
+    assert not rig.door.requests
 
 
 def test_a_send_that_is_not_taken_in_time_is_given_up_for_good(rig: Rig) -> None:
@@ -183,13 +234,14 @@ def test_a_reader_that_waits_is_woken_by_mail_and_by_the_end(rig: Rig) -> None:
 
 
 def test_a_program_does_not_read_beside_a_command(rig: Rig) -> None:
-    rig.door.become_reader("a command")
+    command = object()
+    rig.door.become_reader(command, "a command")
     with pytest.raises(MailReaderBusy, match="read by a command"):
         rig.door.receive(0)
-    rig.door.end_reading("somebody else")
+    rig.door.end_reading(object())
     with pytest.raises(MailReaderBusy):
         rig.door.receive(0)
-    rig.door.end_reading("a command")
+    rig.door.end_reading(command)
     assert rig.door.receive(0) is None and rig.door.reader == "the program in which this station runs"
 
 
