@@ -7,7 +7,7 @@ the heads that wait for it. Source: paper 000 (rules of DELIV and SENT); hot-pat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
@@ -39,6 +39,8 @@ class CausalDelivery:
         self._mutants = mutants
         self._mail_apart = "mail_apart" in mutants
         self._waiting: dict[tuple[int, int], list[int]] = {}
+        self.before: Callable[[Row], None] = lambda row: None
+        """Called when a row is about to take its place."""
         self._skip_past()
 
     def _skip_past(self) -> None:
@@ -92,6 +94,7 @@ class CausalDelivery:
                     if slot not in waiting:
                         waiting.append(slot)
                     break
+                self.before(row)
                 self.table.place(row)
                 self.sent[slot] = max(self.sent[slot], row.n)
                 ready.extend(self._waiting.pop((slot, row.n), ()))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roamcast.middleware.delivery_log import Logged
-from roamcast.middleware.host_frames import DownFrame
+from roamcast.middleware.host_frames import DownFrame, LiveMsg
 from roamcast.middleware.rows import Row, SpoolItem
 from roamcast.middleware.station_frames import PeerFrame
 from roamcast.middleware.writes import Write
@@ -48,6 +48,15 @@ class SendHost:
 
     channel: Channel
     frame: DownFrame
+
+
+@dataclass(slots=True)
+class SendLive:
+    """One live frame for many hosts: encode once. A channel that cannot take it, or has refused a frame in this tick,
+    gets none, and nobody is told."""
+
+    channels: Sequence[Channel]
+    frame: LiveMsg
 
 
 @dataclass(slots=True)
@@ -120,4 +129,5 @@ class Renew:
 
 
 GroupEffect = Renew | Halt | SlotGiven | HandedOver
-Effect = Persist | Logged | Deliver | SendHost | SendPeer | Broadcast | CloseChannel | Reject | Notice | GroupEffect
+HostEffect = Deliver | SendHost | SendLive | CloseChannel
+Effect = Persist | Logged | HostEffect | SendPeer | Broadcast | Reject | Notice | GroupEffect

@@ -118,6 +118,21 @@ class Heard:
     e: int
 
 
+@dataclass(slots=True, frozen=True)
+class LiveData:
+    """A live message of the host: taken and passed on at once, or not at all. Not answered but for LIVE_REFUSED."""
+
+    e: int
+    number: int
+    """The last own number that was given before: what the message follows."""
+    to: str | None
+    """Name of the addressee, or of the topic; None = broadcast to all."""
+    is_topic: bool
+    deadline: int
+    """Nobody is given it later than this, microseconds."""
+    body: bytes
+
+
 STORED_MAX = 1_000
 
 
@@ -266,7 +281,35 @@ class Left:
     """LEAVE is durable."""
 
 
-UpFrame = Hello | Ack | Data | TopicData | Ping | Detach | Leave | Seen | Heard
+@dataclass(slots=True, frozen=True)
+class LiveMsg:
+    """A live message, behind all that the host was sent before. Never repeated."""
+
+    last: int
+    """Position of the last frame before it. The host has less in hand: a frame was lost."""
+    id: tuple[int, int]
+    """(stamp, slot of the station that took it): its name everywhere."""
+    sender: str
+    incarnation32: int
+    """Low 32 bits of the sender's incarnation."""
+    kind: Kind
+    """BROADCAST, MAIL or TOPIC."""
+    topic: str
+    """'': on none."""
+    left: int
+    """The application is given it within this, microseconds from its arrival, or not at all."""
+    body: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class LiveRefused:
+    """A live message of this host was not taken; all else goes on. Codes: docs/protocols/delta-causal.md."""
+
+    code: str
+    text: str
+
+
+UpFrame = Hello | Ack | Data | TopicData | Ping | Detach | Leave | Seen | Heard | LiveData
 DownFrame = (
     Welcome
     | Msg
@@ -283,4 +326,6 @@ DownFrame = (
     | Fates
     | Move
     | Unsubscribed
+    | LiveMsg
+    | LiveRefused
 )

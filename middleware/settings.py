@@ -68,5 +68,11 @@ class Settings:
     """Times within a minute that an attached host loses its name to a newer incarnation: suspended for one then."""
     silence_slack: int = 10 * SECOND
     """A channel silent for twice its ping interval plus this is hung up."""
+    live_delta: int = 500 * MS
+    """A live message that is older is given to nobody. The same in the whole group."""
+    live_skew: int = 50 * MS
+    """Clocks of two stations differ by no more than this, or there is no live service."""
+    live_entries: int = 4
+    """MAX_CB: other live messages that one names as coming before it; what is cut costs waiting."""
     clock_settle: int = 3_600 * SECOND
     """Uptime since the last wall jump over 5 minutes before time may expire anybody."""

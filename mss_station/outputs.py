@@ -20,6 +20,7 @@ from roamcast.middleware.effects import (
     Reject,
     Renew,
     SendHost,
+    SendLive,
     SendPeer,
     SlotGiven,
 )
@@ -64,6 +65,7 @@ class Outputs:
         self._perform: dict[type, Callable[[Any], None]] = {
             Deliver: self._deliver,
             SendHost: self._send_host,
+            SendLive: self._send_live,
             SendPeer: self._send_peer,
             Broadcast: self._broadcast,
             CloseChannel: self._close,
@@ -107,6 +109,9 @@ class Outputs:
     def _send_host(self, effect: SendHost) -> None:
         self._hosts.deliver((cast(bytes, effect.channel),), encode_down(effect.frame))
 
+    def _send_live(self, effect: SendLive) -> None:
+        self._hosts.deliver(cast(Sequence[bytes], effect.channels), encode_down(effect.frame))
+
     def _send_peer(self, effect: SendPeer) -> None:
         frame = self._with_items(effect.frame)
         if frame is not None:
@@ -125,10 +130,10 @@ class Outputs:
         """The frame with the bytes that memory gave up; its rows are not changed. None: the tick that made the frame
         has also dropped them, for everybody has them or their record has gone."""
         match frame:
-            case DataBatch(origin, rows) if any(row.item is None and not row.lean for row in rows):
+            case DataBatch(rows=rows) if any(row.item is None and not row.lean for row in rows):
                 loaded = [row if row.lean else replace(row, item=self._item(row)) for row in rows]
                 kept = tuple(row for row in loaded if row.lean or row.item is not None)
-                return DataBatch(origin, kept) if kept else None
+                return replace(frame, rows=kept) if kept else None
             case Body(bodies=bodies) if any(body.item is None for body in bodies):
                 read = (replace(body, item=self._item(body)) for body in bodies)
                 return replace(frame, bodies=tuple(body for body in read if body.item is not None))

@@ -101,6 +101,15 @@ def _read_data_kind(reader: Reader) -> Kind:
     return Kind(kind)
 
 
+def _read_live_kind(reader: Reader) -> Kind:
+    kind = reader.integer(0, limits.UINT32_MAX)
+    if kind not in LIVE_KINDS:
+        raise reader.refuse(f"nothing live is of kind {kind}")
+    return Kind(kind)
+
+
+LIVE_KINDS: Final = (Kind.BROADCAST, Kind.MAIL, Kind.TOPIC)
+LIVE_KIND: Final = Field(_read_live_kind, int)
 DATA_KINDS: Final = (Kind.TOPIC, Kind.RETAINED, Kind.SUB, Kind.UNSUB)
 
 
@@ -135,6 +144,7 @@ _STATIONS = array(group(NAME, SLOT, _ENDPOINT, _KEY), limits.STATIONS_MAX)
 _PING_S = integer(0, limits.PING_S_MAX)
 _TOPIC = text(1, limits.TOPIC_BYTES_MAX)
 _ENDED = array(group(SLOT, COUNTER, text(0, limits.TOPIC_BYTES_MAX)), limits.ENDED_MAX)
+_UINT32, _ON_TOPIC = integer(0, limits.UINT32_MAX), text(0, limits.TOPIC_BYTES_MAX)
 _STORED, _ABSENT = array(NATURAL, frames.STORED_MAX), array(NATURAL, limits.ABSENT_MAX)
 
 UP: Final[Link[frames.UpFrame]] = Link(
@@ -148,6 +158,7 @@ UP: Final[Link[frames.UpFrame]] = Link(
     Layout(6, frames.Leave, NATURAL),
     Layout(21, frames.Seen, NATURAL, PAIRS, NATURAL, NATURAL, _STORED),
     Layout(26, frames.Heard, NATURAL),
+    Layout(27, frames.LiveData, NATURAL, NATURAL, optional(_TOPIC), FLAG, NATURAL, _BODY),
 )
 DOWN: Final[Link[frames.DownFrame]] = Link(
     limits.DOWN_FRAME_BYTES_MAX,
@@ -180,6 +191,8 @@ DOWN: Final[Link[frames.DownFrame]] = Link(
     Layout(22, frames.Ask, NATURAL),
     Layout(23, frames.Fates, NATURAL, _ABSENT),
     Layout(25, frames.Unsubscribed, NATURAL, _ENDED),
+    Layout(28, frames.LiveMsg, POSITION, group(NATURAL, SLOT), NAME, _UINT32, LIVE_KIND, _ON_TOPIC, NATURAL, _BODY),
+    Layout(29, frames.LiveRefused, sentence(limits.CODE_BYTES_MAX), _TEXT),
 )
 
 encode_up = UP.encode

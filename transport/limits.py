@@ -46,6 +46,9 @@ ENDED_MAX = 1_000
 VALUES_MAX = 4_096
 """Last values of one part of a snapshot."""
 
+LIVE_ENTRIES_MAX = 64
+"""Live messages that one, or a row, names as coming before it."""
+
 CODE_BYTES_MAX = 64
 TEXT_BYTES_MAX = 512
 """A sentence for a person; longer ones are cut by the sender."""

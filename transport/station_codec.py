@@ -8,9 +8,11 @@ from typing import Final
 
 from roamcast.middleware import station_frames as frames
 from roamcast.middleware.errors import ensure
+from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.rows import SpoolItem
 from roamcast.transport import limits
 from roamcast.transport.group_codec import GROUP_LAYOUTS, GROUP_VIEW
+from roamcast.transport.host_codec import LIVE_KIND
 from roamcast.transport.lan_codec import LAN_LAYOUTS
 from roamcast.transport.layout import (
     COUNTER,
@@ -27,12 +29,15 @@ from roamcast.transport.layout import (
     Link,
     array,
     group,
+    integer,
     octets,
     sentence,
 )
 from roamcast.transport.mail_codec import MAIL_LAYOUTS
 from roamcast.transport.station_fields import (
     EXT,
+    LIVE_PAST,
+    LIVE_TAGS,
     MESSAGE,
     MH,
     NUMBERS,
@@ -54,7 +59,7 @@ class _BatchLayout(Layout[frames.DataBatch]):
         rows = tuple([read_row(reader, origin) for _ in range(reader.count(limits.ROWS_MAX))])
         if any(one.n >= other.n for one, other in pairwise(rows)):
             raise reader.refuse("row numbers do not ascend")
-        return frames.DataBatch(origin, rows)
+        return frames.DataBatch(origin, rows, LIVE_TAGS.read(reader))
 
 
 class _BodyLayout(Layout[frames.Body]):
@@ -84,13 +89,19 @@ PEER: Final[Link[frames.StationFrame]] = Link(
     Layout(33, frames.WentBack, NATURAL, COUNTER, NATURAL, NATURAL),
     Layout(34, frames.NoLink),
     Layout(35, frames.Refusal, _CODE, _TEXT),
-    _BatchLayout(40, frames.DataBatch, SLOT, _ROWS),
+    _BatchLayout(40, frames.DataBatch, SLOT, _ROWS, LIVE_TAGS),
     Layout(41, frames.Claims, FLAG, PAIRS, PAIRS, PAIRS, COUNTER, NATURAL, _WANT, GROUP_VIEW),
     Layout(42, frames.Nack, SLOT, COUNTER, COUNTER),
     Layout(43, frames.Pull, SLOT, NATURAL, NUMBERS),
     _BodyLayout(44, frames.Body, SLOT, NATURAL, _PLAIN_BODIES, NUMBERS),
     Layout(45, frames.Keep, SLOT, NUMBERS),
     Layout(46, frames.Kept, SLOT, NUMBERS),
+    Layout(
+        47,
+        LiveCast,
+        *(NATURAL, NATURAL, LIVE_PAST, PAIRS, NATURAL, NATURAL, integer(0, limits.UINT32_MAX)),
+        *(LIVE_KIND, NATURAL, octets(0, limits.BODY_BYTES_MAX)),
+    ),
     Layout(48, frames.HandoffReq, MH, NATURAL, NATURAL, POSITION, NATURAL, array(PART, limits.SPOOL_PARTS_MAX)),
     Layout(49, frames.State, MH, NATURAL, VECTOR, VECTOR, NATURAL, MESSAGE, FLAG, NATURAL, PART, EXT),
     Layout(50, frames.SpoolPart, MH, NATURAL, PART, PART, array(SPOOL_ITEM, limits.SPOOL_ENTRIES_MAX)),

@@ -7,6 +7,7 @@ from dataclasses import fields
 from itertools import pairwise
 from typing import Any, Final
 
+from roamcast.middleware.delta_causal.past import Past
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.rows import Kind, Row, SpoolItem
 from roamcast.transport import limits
@@ -145,6 +146,11 @@ def _plain_spool_item(entry: SpoolItem) -> list[Any]:
     return [*plain, entry.topic, *entry.sub] if entry.topic else plain
 
 
+def _past(*parts: Field) -> Field:
+    whole = group(*parts)
+    return Field(lambda reader: Past(*whole.read(reader)), whole.plain)
+
+
 MH = group(NATURAL, UINT64)
 MEMBER = integer(1, SLOT_MAX)
 """Slot of a station that is or was a member; slot 0 is none."""
@@ -154,5 +160,7 @@ MESSAGE = group(SLOT, COUNTER)
 PART = integer(0, limits.SPOOL_PARTS_MAX)
 NUMBERS = ascending(COUNTER, limits.NUMBERS_MAX, lambda n: int(n))
 """Of rows in one stream."""
+LIVE_PAST = _past(array(group(NATURAL, SLOT), limits.LIVE_ENTRIES_MAX), NATURAL)
+LIVE_TAGS = ascending(group(COUNTER, LIVE_PAST), limits.ROWS_MAX, lambda tag: int(tag[0]))
 EXT = Field(_read_ext, _plain_ext)
 SPOOL_ITEM = Field(_read_spool_item, _plain_spool_item)

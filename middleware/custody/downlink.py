@@ -129,6 +129,15 @@ class Downlink:
         """Position of the last frame sent to the host in its session."""
         return self.position if record.channel in self._front else record.sent
 
+    def channels_of(self, host: int) -> list[Channel]:
+        """Of the sessions of a host."""
+        return [record.channel for record in self._by_host.get(host, ()) if record.channel is not None]
+
+    def end_of(self, channel: Channel) -> int | None:
+        """The last position sent, of a host that has been sent all that it is owed."""
+        record = self._beside.get(channel)
+        return self.position if channel in self._front else None if record is None else record.sent
+
     def in_flight(self, record: Record) -> list[Write]:
         """What was sent of the log here, in any session, and the host has not acknowledged goes into the spool.
 

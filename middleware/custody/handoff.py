@@ -158,7 +158,7 @@ class Handoff:
             record.gap or record.state == "tomb",
             ledger.hlc,
             len(parts),
-            dict(record.ext),
+            {**dict(record.ext), **self.sessions.live.ext()},
         )
         ledger.ask(station, state)
         missing = [i for i in range(len(parts)) if i not in request.parts]
@@ -277,6 +277,7 @@ class Handoff:
             return
         try:
             extras.unpack(state.ext)
+            ext = self.sessions.live.inherit(state.ext)
         except ValueError as error:
             ledger.out.append(Reject(pending.former, "bad-state", str(error)))
             return
@@ -295,7 +296,7 @@ class Handoff:
             sdep=view.void(state.sent),
             gap=state.gap,
             ephemeral=hello.ephemeral,
-            ext=tuple(sorted(state.ext.items())),
+            ext=tuple(sorted(ext.items())),
         )
         if "no_shown" in ledger.mutants:
             record.set_shown(None)

@@ -97,6 +97,8 @@ class Ledger:
         """Mail in the log whose body no living station has: nobody is owed it any more."""
         floors = [] if "sdep" in mutants else [r.sdep for r in self.all_records()]
         self.causal = CausalDelivery(own, self.view, self.table, floors, mutants)
+        self.row_made: Callable[[Row], None] = lambda row: None
+        """Called with every own row."""
 
     # ---- effects ----
 
@@ -337,6 +339,7 @@ class Ledger:
         else:
             self.persist(PutRow(row), *more)
         self.fifo.accept_own(row, self.now)
+        self.row_made(row)
         return row
 
     def uncopied(self) -> dict[MH, Row]:

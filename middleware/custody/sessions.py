@@ -14,6 +14,7 @@ from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.joins import Joins
 from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.live import Live
 from roamcast.middleware.custody.log_events import log_session
 from roamcast.middleware.custody.record import LOST, Record
 from roamcast.middleware.custody.stream import advance, first_owed, settled, statement
@@ -84,7 +85,8 @@ class Sessions:
         self.joins = Joins(self)
         self.ask_host: Callable[[Pending], None]
         self.opened: Callable[[Record], None]
-        """Both belong to `Admission`, which is made after this."""
+        """Of parts that are made after this: the host of a lost station is asked; a session was opened."""
+        self.live: Live
         self.takeovers = expiry.takeovers
         self.held: dict[Channel, tuple[int, Hello, int]] = {}
         """HELLOs that need a new number while none may be given: (host, frame, next WAIT)."""
@@ -324,6 +326,7 @@ class Sessions:
         )
         ledger.tell(channel, welcome)
         self.opened(record)
+        self.live.opened(record)
         record.told_wait = 0
         if self.gate.closed() is not None:
             self.gate.say(channel)

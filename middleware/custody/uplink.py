@@ -26,6 +26,7 @@ from roamcast.middleware.host_frames import (
     Hello,
     Leave,
     Left,
+    LiveData,
     NoSession,
     Ping,
     Pong,
@@ -90,6 +91,9 @@ class Uplink:
                 if self._acknowledge(channel, record, c):
                     self.ledger.tell(channel, self._pong(record))
                     self.subscriptions.tell(record)
+            case LiveData():
+                if self._first_frame(channel, record):
+                    self.sessions.live.take(channel, record, frame)
             case Heard():
                 self.subscriptions.heard(record)
             case Detach():

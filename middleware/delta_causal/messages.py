@@ -49,6 +49,8 @@ class Why(Enum):
     """Its stamp is further ahead than clocks may differ: a clock is wrong, there or here. An operator wants to know."""
     DELTA = "delta"
     """It was sent under another delta."""
+    OVERTAKEN = "overtaken"
+    """Something that may follow it was handed over here already: `LiveStation.settle`."""
     FULL = "full"
     """Too many messages of its sender are here."""
 

@@ -75,6 +75,10 @@ class HorizonRule:
         """The list of k once `message` was sent to k: it stands for all that it waits for itself."""
         return self._cut({message[1]: message[0]}, 0)
 
+    def joined(self, mine: Past, its: Past) -> Past:
+        """The list of k when all that `its` names is in the past too."""
+        return self._cut(_newest(mine, its), max(mine.horizon, its.horizon))
+
     def delivered(self, mine: Past, its: Past, message: Id, addressed: bool) -> Past:
         """The list of k when `message` is delivered at another destination. `its`: the list of k in its tag.
 
@@ -82,7 +86,7 @@ class HorizonRule:
         same senders, and whatever is over before its horizon is.
         """
         if not addressed:
-            return self._cut(_newest(mine, its), max(mine.horizon, its.horizon))
+            return self.joined(mine, its)
         theirs = _newest(its)
         floor = its.horizon
         newest = {sender: stamp for stamp, sender in mine.entries if stamp > max(theirs.get(sender, 0), floor)}
@@ -115,6 +119,10 @@ class PaperRule:
     def sent(self, past: Past, message: Id) -> Past:
         """The list of k once `message` was sent to k."""
         return self._cut({*past.entries, message})
+
+    def joined(self, mine: Past, its: Past) -> Past:
+        """The list of k when all that `its` names is in the past too."""
+        return self._cut({*mine.entries, *its.entries})
 
     def delivered(self, mine: Past, its: Past, message: Id, addressed: bool) -> Past:
         """The list of k when `message` is delivered at another destination. `its`: the list of k in its tag."""

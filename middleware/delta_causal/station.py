@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from roamcast.middleware.delta_causal.checks import Fault, fault_of
 from roamcast.middleware.delta_causal.errors import LiveRefused
 from roamcast.middleware.delta_causal.messages import Deliver, Drop, LiveEffect, LiveMessage, Why
-from roamcast.middleware.delta_causal.past import HorizonRule, Lists, PaperRule, Past, lists_of
+from roamcast.middleware.delta_causal.past import NOTHING, HorizonRule, Lists, PaperRule, Past, lists_of
 from roamcast.middleware.delta_causal.settings import LiveSettings, Rule
 from roamcast.middleware.delta_causal.window import Window
 from roamcast.middleware.effects import Reject
@@ -118,6 +118,77 @@ class LiveStation:
         self._begin(settings, max(before.quiet, settings.quiet))
         return effects
 
+    # ---- beside another order ----
+
+    def tail(self, now: int) -> Past:
+        """What everything that is sent from here now comes after, of what may still come anywhere.
+
+        Entries, and a horizon that stands for all that is older: for something of another kind that must not be
+        followed by its live predecessors. NOTHING: there are none that are not over at every station.
+        """
+        self._advance(now)
+        quiet, delta = self.quiet_until - self._settings.delta, self._settings.delta
+        if self.is_past(max(self._last, quiet)):
+            return NOTHING
+        rest = self._lists.rest
+        horizon = max(rest.horizon, self._clock - delta - 1, quiet)
+        return Past(tuple(entry for entry in rest.entries if entry[0] > horizon), horizon)
+
+    def settle(self, past: Past, now: int) -> list[LiveEffect]:
+        """Something comes here that follows `past`, a tail of another station, and cannot wait.
+
+        What waits and may be in that past is delivered at once, in the order of stamps; what of it comes later is
+        dropped. If all entries were delivered here, nothing else was in that past but what is older than the horizon.
+        """
+        self._advance(now)
+        self._settle(past)
+        return self._poll()
+
+    def inherit(self, past: Past, now: int) -> list[LiveEffect]:
+        """The same; and what is sent from here later follows `past` too."""
+        self._advance(now)
+        self._settle(past)
+        effects = self._poll()
+        most = self._ahead_most
+        entries = tuple(entry for entry in past.entries if entry[0] <= most and entry[1] in self._known)
+        past = Past(entries, min(past.horizon, most))
+        self._last = max(self._last, past.horizon, *(stamp for stamp, _ in entries))
+        joined, lists = self._rule.joined, self._lists
+        each = {slot: joined(mine, past) for slot, mine in lists.each.items()}
+        over = max(self._clock, self._last) - self._settings.delta
+        self._lists = lists_of(joined(lists.rest, past), each).without(over)
+        return effects
+
+    def pause(self, now: int) -> list[LiveEffect]:
+        """What was sent or delivered by a station that is gone is in the past here, and nobody knows it: as a start."""
+        self._advance(now)
+        effects = [*self._poll(), *map(Deliver, self._window.waiting())]
+        self._begin(self._settings, self._settings.quiet)
+        return effects
+
+    def is_past(self, stamp: int) -> bool:
+        """Whether what is stamped so is over at every station."""
+        return stamp < self._clock - self._settings.delta - self._settings.skew
+
+    def bound(self, reading: int) -> int:
+        """No stamp that was taken anywhere when some clock of the group read `reading` is above this."""
+        return reading + 2 * self._settings.skew
+
+    def follow(self, peers: Iterable[int]) -> None:
+        """These are all other stations that have not ended."""
+        self._peers = set(peers)
+        self._known |= self._peers
+
+    @property
+    def _ahead_most(self) -> int:
+        """No stamp of the group is above this now, and no tail's horizon."""
+        return self.bound(self._clock)
+
+    def _settle(self, past: Past) -> None:
+        window, clock = self._window, self._clock
+        lacked = (entry[0] for entry in past.entries if window.lacks(entry, clock))
+        window.settle(min(max(past.horizon, *lacked, 0), self._ahead_most), clock)
+
     def add(self, slot: int) -> None:
         """A station has joined."""
         ensure(slot not in self._known, f"slot {slot} is given once")
@@ -139,6 +210,16 @@ class LiveStation:
     def kept(self) -> int:
         """Messages of the last delta in memory, most of them as names alone."""
         return len(self._window)
+
+    @property
+    def clock(self) -> int:
+        """The largest reading so far."""
+        return self._clock
+
+    @property
+    def newest(self) -> int:
+        """The largest stamp in the past of this station."""
+        return self._last
 
     @property
     def lists(self) -> Lists:
@@ -178,6 +259,8 @@ class LiveStation:
             return Why.LATE
         if message.id in self._window and "duplicates_taken" not in mutants:
             return Why.DUPLICATE
+        if message.stamp <= self._window.settled:
+            return Why.OVERTAKEN
         return Why.FULL if self._window.held[message.src] >= settings.kept_max else None
 
     def _awaited(self, message: LiveMessage) -> Past:

@@ -38,6 +38,8 @@ class Window:
         self._timers: list[tuple[int, Id, Id | None]] = []
         """Heap of (reading, who waits, for whom); some have become void."""
         self._ready: list[Id] = []
+        self.settled = 0
+        """What has a stamp up to this and is not here will never be taken: nothing waits for it."""
 
     def __contains__(self, message: Id) -> bool:
         return message in self._messages
@@ -69,6 +71,18 @@ class Window:
                 self._place(name, clock)
         return self._deliver(heappop(self._ready), clock) if self._ready else None
 
+    def settle(self, stamp: int, clock: int) -> None:
+        """Nothing that is stamped up to `stamp` is taken any more: what waits with such a stamp is ready now."""
+        if stamp > self.settled:
+            self.settled = stamp
+            for name in list(self._blocks):
+                self._place(name, clock)
+
+    def lacks(self, message: Id, clock: int) -> bool:
+        """Whether it may still come, or waits."""
+        is_settled = message[0] <= self.settled or self._is_over(message, clock)
+        return not is_settled and message[1] != self._own and not self._is_delivered(message)
+
     def forget(self, clock: int) -> None:
         """What is over can neither come again nor be waited for."""
         while self._ages and self._is_over(self._ages[0], clock):
@@ -89,7 +103,8 @@ class Window:
         message = self._messages[name]
         self._messages[name] = None
         for dependent in self._dependent.pop(name, ()):
-            self._place(dependent, clock)
+            if dependent in self._awaited:
+                self._place(dependent, clock)
         return message
 
     def _place(self, name: Id, clock: int) -> None:
@@ -106,7 +121,7 @@ class Window:
 
     def _block(self, awaited: Past, clock: int) -> Block | None:
         """The first thing of `awaited` that is not settled. What is over is settled, and what was delivered here."""
-        over = clock - self._delta + ("deadline_inclusive" in self._mutants)
+        over = max(clock - self._delta + ("deadline_inclusive" in self._mutants), self.settled + 1)
         if awaited.horizon >= over:
             return awaited.horizon + self._delta + 1, None
         for entry in awaited.entries:

@@ -12,7 +12,8 @@ A station that is lost for good takes along what it knew of its hosts. The host'
 (SEEN) what the host itself knows, all of it durable; what became of its own messages it learns from WELCOME and FATES.
 
 Reports: attached, session-ended, bad-frame (an alarm: one ended the session; not said again for the same reason),
-attempt-failed, paused, state-lost, replaced (an alarm: someone else holds this identity), ended, stations (a new list).
+attempt-failed, paused, state-lost, replaced (an alarm: someone else holds this identity), ended, stations (a new list),
+live-refused (a live message was not taken: code, text).
 
 Source: overview section 7, causal-broadcast.md 'MH rules', P10, P11, one-order.md O-3, composition.md L1-L8.
 """
@@ -68,6 +69,7 @@ MUTANTS = (
     "seen_not_saved",
     "value_unheld",
     "end_not_saved",
+    "live_last",
 )
 """Faults that tests may switch on, to see that they are caught."""
 
@@ -209,9 +211,19 @@ class AgentCore:
             raise AgentEnded(self._end.text if self._end is not None else "the host is leaving")
         return self._session.submit(body, to, int(kind))
 
+    def send_live(self, body: bytes, deadline: int, to: str | None = None, is_topic: bool = False) -> None:
+        """Send a live message to all, or to the host or topic `to`: given within `deadline` microseconds, or never.
+
+        It follows all that was sent and given before. Nothing is kept and nothing repeated; live-refused may follow.
+        Raises: NotAttached, MessageTooLarge, AgentEnded.
+        """
+        if self._end is not None or self._leaving:
+            raise AgentEnded(self._end.text if self._end is not None else "the host is leaving")
+        self._session.send_live(body, to, is_topic, deadline)
+
     def take(self) -> Given | None:
         """The next for the application, which is given it thereby; None: nothing now. At the end: Ended, each time."""
-        return self._session.inbox.take() or self._end
+        return self._session.inbox.take(self._now) or self._end
 
     def ack(self, token: int) -> None:
         """The application has everything up to `token`; durable with the next flush. Raises LocalProtocolError."""

@@ -142,6 +142,22 @@ class SubscriptionEnded:
 
 
 @dataclass(slots=True)
+class LiveDelivered:
+    """A live message. It never comes again, and needs no acknowledgement."""
+
+    token: int
+    """Of what was given before it."""
+    id: MessageId
+    """(stamp, slot of the station that took it)."""
+    sender: str
+    incarnation32: int
+    kind: Kind
+    """BROADCAST, MAIL or TOPIC."""
+    topic: str
+    body: bytes
+
+
+@dataclass(slots=True)
 class Ended:
     """The end of the stream, given again at every call: 'left', 'replaced', or the code of a final refusal."""
 
@@ -150,4 +166,4 @@ class Ended:
 
 
 Notice = Discontinuity | StateLost | SubscriptionEnded
-Given = Delivered | Notice | Ended
+Given = Delivered | LiveDelivered | Notice | Ended

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from roamcast.middleware.mobile_host import effects
-from roamcast.middleware.mobile_host.effects import Delivered, Notice
+from roamcast.middleware.mobile_host.effects import Delivered, LiveDelivered, Notice
 from roamcast.middleware.rows import PRESENCE_KINDS, Kind, MessageId
 from roamcast.middleware.topics import PRESENCE_PREFIX
 
@@ -74,6 +74,18 @@ class Presence(_Given):
         return PRESENCE_PREFIX + host
 
 
+@dataclass(slots=True)
+class Live(_Given):
+    """A live message, to all, `mail` for this host alone, or on a `topic`. It needs no acknowledgement."""
+
+    sender: str
+    body: bytes
+    mail: bool
+    topic: str | None
+    id: tuple[int, int]
+    """(stamp, slot of the station where it entered), the same at every host."""
+
+
 class Discontinuity(_Given):
     """Messages were missed here, since the host was away for too long."""
 
@@ -82,12 +94,15 @@ class StateLost(_Given):
     """The host goes on under a new incarnation, subscribed to nothing: messages may be missing or come twice here."""
 
 
-Event = Message | Subscription | Presence | Discontinuity | StateLost
+Event = Message | Live | Subscription | Presence | Discontinuity | StateLost
 
 
-def event_of(given: Delivered | Notice, acknowledge: Callable[[int], None]) -> Event:
+def event_of(given: Delivered | LiveDelivered | Notice, acknowledge: Callable[[int], None]) -> Event:
     """What the core gives, as an application sees it."""
     token = given.token
+    if isinstance(given, LiveDelivered):
+        mail, body = given.kind is Kind.MAIL, given.body
+        return Live(acknowledge, token, given.sender, body, mail, given.topic or None, given.id)
     if not isinstance(given, Delivered):
         if isinstance(given, effects.SubscriptionEnded):
             return Subscription(acknowledge, token, given.topic, "ended")

@@ -30,7 +30,14 @@ from collections import deque
 from collections.abc import Iterable, Set
 
 from roamcast.middleware.errors import LocalProtocolError
-from roamcast.middleware.mobile_host.effects import Delivered, Discontinuity, Notice, StateLost, SubscriptionEnded
+from roamcast.middleware.mobile_host.effects import (
+    Delivered,
+    Discontinuity,
+    LiveDelivered,
+    Notice,
+    StateLost,
+    SubscriptionEnded,
+)
 from roamcast.middleware.mobile_host.ended import EndedSubscriptions
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import AgentImage, Fact, LateAck, Told
@@ -96,6 +103,10 @@ class Inbox:
         """Given and not acknowledged, in order of tokens."""
         self._notices: deque[tuple[int, Notice]] = deque()
         """To be given once so many were in hand and are not any more."""
+        self._live: deque[tuple[int, int, LiveDelivered]] = deque()
+        """(so many were in hand, time by which it is given), as the notices."""
+        self.live_expired = 0
+        """Live messages that came and were too old once the application took what was before them."""
         self._presence: dict[tuple[str, int], tuple[int, bool]] = {}
         """Host and its incarnation -> (attempt, away) as last given."""
         self._late: dict[MessageId, Entry] = {}
@@ -148,6 +159,7 @@ class Inbox:
 
     def drop_hand(self) -> None:
         """The session has ended: what was not given will be replayed."""
+        self._live.clear()
         if "hand_kept" not in self._mutants:
             self._handed += len(self._hand)
             self._hand.clear()
@@ -215,9 +227,25 @@ class Inbox:
         sub.size = len(item.body)
         value.pos, value.le = sub.pos, self.le
 
-    def take(self) -> Delivered | Notice | None:
-        """The next for the application; it is given thereby."""
+    def put_live(self, live: LiveDelivered, by: int) -> None:
+        """Give it behind all that is in hand, until the time `by`, monotonic, or not at all."""
+        self._live.append((self._handed + len(self._hand), by, live))
+
+    def _take_live(self, now: int) -> LiveDelivered | None:
+        while self._live and self._live[0][0] <= self._handed:
+            _, by, live = self._live.popleft()
+            if now <= by:
+                live.token = self._token
+                return live
+            self.live_expired += 1
+        return None
+
+    def take(self, now: int) -> Delivered | LiveDelivered | Notice | None:
+        """The next for the application at `now`, monotonic; it is given thereby."""
         while not self._notices or self._notices[0][0] > self._handed:
+            live = self._take_live(now)
+            if live is not None:
+                return live
             if not self._hand:
                 return None
             entry, item, own = self._hand.popleft()

@@ -16,6 +16,9 @@ from roamcast.middleware.host_frames import (
     Fates,
     Heard,
     Leave,
+    LiveData,
+    LiveMsg,
+    LiveRefused,
     Msg,
     Ping,
     Pong,
@@ -26,7 +29,8 @@ from roamcast.middleware.host_frames import (
     Wait,
     Welcome,
 )
-from roamcast.middleware.mobile_host.effects import Receipt, StateLost
+from roamcast.middleware.mobile_host.effects import LiveDelivered, Receipt, StateLost
+from roamcast.middleware.mobile_host.errors import MessageTooLarge, NotAttached
 from roamcast.middleware.mobile_host.inbox import Inbox
 from roamcast.middleware.mobile_host.journal import Journal
 from roamcast.middleware.mobile_host.liveness import FAR, Liveness
@@ -118,7 +122,7 @@ class Session:
 
     # ---- frames ----
 
-    def receive(self, frame: Msg | Uack | Pong | Wait | Fates | Unsubscribed) -> str | None:
+    def receive(self, frame: Msg | Uack | Pong | Wait | Fates | Unsubscribed | LiveMsg | LiveRefused) -> str | None:
         """A frame of the station. Returns why the session is over, or None."""
         match frame:
             case Msg():
@@ -137,6 +141,10 @@ class Session:
             case Fates(e, absent):
                 if e == self._epoch:
                     self._lost(frozenset(absent))
+            case LiveMsg():
+                return self._take_live(frame)
+            case LiveRefused(code, text):
+                self._journal.report("live-refused", code=code, text=text)
             case Unsubscribed(e, ended):
                 if e == self._epoch:
                     self.inbox.end(ended, welcome=False)
@@ -172,6 +180,16 @@ class Session:
         self.quiet = 0
         if inbox.unacknowledged > self._window * self._settings.window_excess:
             return "window exceeded"
+        return None
+
+    def _take_live(self, frame: LiveMsg) -> str | None:
+        """Behind all that came before it. Returns why the session is over: some of that was lost."""
+        if frame.last != self.inbox.position and "live_last" not in self._mutants:
+            return "frame lost"
+        sender = frame.sender, frame.incarnation32
+        self.inbox.put_live(
+            LiveDelivered(0, frame.id, *sender, frame.kind, frame.topic, frame.body), self.now + frame.left
+        )
         return None
 
     def _is_own(self, item: Item) -> bool:
@@ -237,6 +255,15 @@ class Session:
                 self.live.progress(self.now, outstanding=True)
             self._send_data(number, self.outbox.entries[number])
         return number
+
+    def send_live(self, body: bytes, to: str | None, is_topic: bool, deadline: int) -> None:
+        """Send a live message. Raises as `AgentCore.send_live`."""
+        if not self.is_open:
+            raise NotAttached("there is no session")
+        if len(body) > self.outbox.message_bytes_max:
+            raise MessageTooLarge(f"{len(body)} bytes, at most {self.outbox.message_bytes_max}")
+        self._journal.send(LiveData(self._epoch, self.outbox.highest, to, is_topic, deadline, body))
+        self.live.stir(self.now)
 
     def ack(self, token: int) -> None:
         """The application has everything up to `token`. Raises LocalProtocolError."""

@@ -13,7 +13,7 @@ FRAMES = ("State", "Spooled", "SpoolPart", "NoRec", "Expire", "Pull", "Body", "K
 
 def counts(simulation: Simulation) -> dict[str, int]:
     """All of it."""
-    judge = simulation.judge
+    judge, live = simulation.judge, simulation.live
     return {
         "messages": len(judge.messages),
         "deliveries": judge.deliveries,
@@ -23,5 +23,6 @@ def counts(simulation: Simulation) -> dict[str, int]:
         "events": simulation.world.events_run,
         "values": judge.topics.values,
         **{name: simulation.wired.counts.get(name, 0) for name in FRAMES},
+        **({"live": live.sent, "live-given": live.given} if simulation.options.live else {}),
         "given-up": 0 if judge.losses is None else len(judge.losses.bodies),
     }

@@ -17,6 +17,7 @@ from roamcast.middleware.mobile_host.effects import (
     Disconnect,
     Discontinuity,
     Ended,
+    LiveDelivered,
     Notice,
     Receipt,
     Report,
@@ -24,7 +25,7 @@ from roamcast.middleware.mobile_host.effects import (
     SendUp,
     StateLost,
     SubscriptionEnded,
-)  # fmt: skip
+)
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import AgentImage, NewIncarnation
 from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, Kind
@@ -50,8 +51,7 @@ class HostNode:
         self.life = 0
         self.frozen_until = 0
         self.radio_on = True
-        self.vanished = False
-        self.left = False
+        self.vanished = self.left = False
         self.kill_in: int | None = None
         self.habits = habits
         self.disk = disk
@@ -267,7 +267,7 @@ class HostNode:
             self._ack_timer = True
             self._world.after(max(habits.ack_delay, 1), self._ack_rest, self.life)
 
-    def _take(self, given: Delivered | Notice) -> str | None:
+    def _take(self, given: Delivered | LiveDelivered | Notice) -> str | None:
         """Tell the judge what the application was given; returns the label to acknowledge."""
         match given:
             case Delivered(kind=kind) if kind in PRESENCE_KINDS:

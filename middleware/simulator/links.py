@@ -284,8 +284,8 @@ def has_lapsed(frame: PeerFrame, state: DurableState) -> bool:
 def on_the_wire(frame: PeerFrame, load: Callable[[int, int], bytes]) -> PeerFrame:
     """The frame as other processes see it: no object shared that may change, no item left out (`load` finds it)."""
     match frame:
-        case DataBatch(origin, rows):
-            return DataBatch(origin, tuple(copy_row(row, load) for row in rows))
+        case DataBatch(rows=rows):
+            return replace(frame, rows=tuple(copy_row(row, load) for row in rows))
         case SpoolPart(mh, e, i, k, entries) if any(entry.item is None for entry in entries):
             filled = [entry if entry.item else replace(entry, item=load(entry.slot, entry.n)) for entry in entries]
             return SpoolPart(mh, e, i, k, tuple(filled))

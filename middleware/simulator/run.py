@@ -17,14 +17,14 @@ from roamcast.middleware.simulator.counting import counts
 from roamcast.middleware.simulator.disk import Disk, apply_writes, copy_state, disk_faults
 from roamcast.middleware.simulator.faults import Adversary
 from roamcast.middleware.simulator.habits import Habits, apply_facts, copy_image
-from roamcast.middleware.simulator.host_node import HostNode
 from roamcast.middleware.simulator.links import RadioNet, WiredNet
+from roamcast.middleware.simulator.live_order import LiveOrder
+from roamcast.middleware.simulator.live_traffic import LiveHost, LiveStationNode
 from roamcast.middleware.simulator.losses import Losses
 from roamcast.middleware.simulator.operators import Operators
 from roamcast.middleware.simulator.quiescence import Meter, undrained, unsettled
 from roamcast.middleware.simulator.scenario import Options, draw, stream
 from roamcast.middleware.simulator.station_faults import StationFaults
-from roamcast.middleware.simulator.station_node import StationNode
 from roamcast.middleware.simulator.world import Trace, World
 from roamcast.middleware.writes import DurableState
 
@@ -85,12 +85,14 @@ class Simulation:
         self.world = World()
         expiring = bool(options.expiry or options.spool_bytes_max)
         self.judge = Judge(gaps_allowed=expiring, losses=Losses(self) if options.lost_count else None)
-        self.trace = Trace(self.world, self.judge.observe)
+        self.live = LiveOrder(options.live_skew)
+        listen = self.live.listener(self.judge.observe) if options.live else self.judge.observe
+        self.trace = Trace(self.world, listen)
         self.ended: dict[int, int] = {}
         """Stations that the configuration calls ended -> heir; 0: lost."""
-        self.stations: dict[int, StationNode] = {}
-        self.hosts: list[HostNode] = []
-        self.named: dict[str, HostNode] = {}
+        self.stations: dict[int, LiveStationNode] = {}
+        self.hosts: list[LiveHost] = []
+        self.named: dict[str, LiveHost] = {}
         self._seed = seed
         self._mutants = mutants | {"lean_blind"} if options.lean_blind else mutants
         self.calm = False
@@ -116,12 +118,12 @@ class Simulation:
         """Stations that have not ended."""
         return tuple(slot for slot, node in self.stations.items() if not node.ended and slot not in self.ended)
 
-    def _station(self, slot: int, founders: tuple[int, ...], state: DurableState) -> StationNode:
+    def _station(self, slot: int, founders: tuple[int, ...], state: DurableState) -> LiveStationNode:
         rng = stream(self._seed, f"station {slot}")
         faults = disk_faults(sorted(self._mutants), "station")
         disk = Disk(state, apply_writes, copy_state, stream(self._seed, f"disk {slot}"), faults)
         options = self.options
-        return StationNode(
+        return LiveStationNode(
             self.world, self.trace, self.radio, self.wired, slot, founders, options.settings(), disk,
             StationFaults(), rng, rng.randint(-options.skew, options.skew), self._mutants,
         )  # fmt: skip
@@ -167,7 +169,7 @@ class Simulation:
             )  # fmt: skip
         faults = disk_faults(sorted(self._mutants), "agent")
         disk = Disk(AgentImage(), apply_facts, copy_image, stream(self._seed, f"disk {name}"), faults)
-        host = HostNode(
+        host = LiveHost(
             self.world, self.trace, self.radio, self.stations, name, number, options.agent_settings(),
             habits, disk, rng, self._mutants,
         )  # fmt: skip
@@ -185,7 +187,7 @@ class Simulation:
 
         self.stations[slot].enrol(number, name, done)
 
-    def _first_start(self, host: HostNode) -> None:
+    def _first_start(self, host: LiveHost) -> None:
         if host.core is None and host.life == 0 and not self.calm:
             host.start()
 
@@ -298,7 +300,7 @@ class Simulation:
             station.start()
             self._advance(STEP)
 
-    def _bring_back(self, host: HostNode) -> None:
+    def _bring_back(self, host: LiveHost) -> None:
         host.set_radio(True)
         if not host.known_stations() & set(self.slots):  # all that it knew have ended while it was away
             host.provision(self.listed())

@@ -14,9 +14,9 @@ from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.settings import DAY, MS, SECOND, Settings
 from roamcast.middleware.simulator.links import LinkModel
 
-SCENARIOS = ("mixed", "few", "long", "group", "topics")
+SCENARIOS = ("mixed", "few", "long", "group", "topics", "mixed-live")
 FLAVOURS = ("mixed", "mixed", "mixed", "few", "few", "group")
-"""What the scenario `topics` is beside having topics: drawn."""
+"""What the scenarios `topics` and `mixed-live` are beside having topics, and live messages: drawn."""
 
 
 def stream(seed: int, name: str) -> Random:
@@ -124,6 +124,11 @@ class Options:
     """Stations hear of new rights so late at most."""
     presence: bool
     presence_grace: int
+    live: int
+    """Live messages, or groups of them; 0: none."""
+    live_delta: int
+    live_skew: int
+    live_entries: int
 
     def link_model(self) -> LinkModel:
         """How the links behave in the fault phase."""
@@ -155,6 +160,7 @@ class Options:
             spool_part_bytes=self.spool_part_bytes, spool_parts_per_answer=1 + self.spool_part_bytes % 4,
             wait_interval=300 * MS, attach_interval=5 * MS, attach_burst=20, takeovers_max=1_000_000,
             silence_slack=500 * MS,
+            live_delta=self.live_delta, live_skew=self.live_skew, live_entries=self.live_entries,
             clock_settle=200 * MS if self.expiry else 3_600 * SECOND,
         )  # fmt: skip
 
@@ -178,8 +184,9 @@ def draw(scenario: str, seed: int, overrides: Mapping[str, Any] | None = None) -
     """The options of a seed. Raises ValueError for an unknown scenario or option."""
     if scenario not in SCENARIOS:
         raise ValueError(f"no scenario {scenario!r}; there are {', '.join(SCENARIOS)}")
-    flavour = stream(seed, "flavour").choice(FLAVOURS) if scenario == "topics" else scenario
+    flavour = stream(seed, "flavour").choice(FLAVOURS) if scenario in ("topics", "mixed-live") else scenario
     drawn = _draw(flavour, seed) | _draw_operators(flavour, seed) | _draw_topics(scenario, seed)
+    drawn |= _draw_live(scenario, seed)
     known = {field.name for field in fields(Options)}
     for name, value in (overrides or {}).items():
         if name not in known:
@@ -281,7 +288,7 @@ def _draw_topics(scenario: str, seed: int) -> dict[str, Any]:
     def pick(name: str, *choices: Any) -> Any:
         return stream(seed, name).choice(choices)
 
-    topics = pick("topics", 1, 1, 2, 3) if scenario == "topics" else 0
+    topics = pick("topics", 1, 1, 2, 3) if scenario in ("topics", "mixed-live") else 0
     return {
         "topics": topics,
         "on_topic": pick("on_topic", 0.4, 0.6, 0.9) if topics else 0.0,
@@ -292,4 +299,19 @@ def _draw_topics(scenario: str, seed: int) -> dict[str, Any]:
         "rights_spread": pick("rights_spread", 0, 5 * MS, 50 * MS, 400 * MS),
         "presence": bool(topics) and pick("presence", True, False),
         "presence_grace": pick("presence_grace", 5 * MS, 50 * MS, 300 * MS),
+    }
+
+
+def _draw_live(scenario: str, seed: int) -> dict[str, Any]:
+    """Clocks are as far off as live service allows, and a stamp may run ahead of its clock by some microseconds."""
+    if scenario != "mixed-live":
+        return {"live": 0, "live_delta": 500 * MS, "live_skew": 50 * MS, "live_entries": 4}
+    skew = stream(seed, "live_skew").choice((0, 2 * MS, 20 * MS))
+    return {
+        "live": stream(seed, "live").randint(10, 120),
+        "live_delta": stream(seed, "live_delta").choice((30 * MS, 100 * MS, 400 * MS)),
+        "duration": stream(seed, "live_duration").choice((600 * MS, 1500 * MS, 3 * SECOND)),
+        "skew": skew,
+        "live_skew": 2 * skew + MS,
+        "live_entries": stream(seed, "live_entries").choice((0, 1, 4, 4)),
     }

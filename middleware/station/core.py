@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from roamcast.middleware import station_frames as sf
 from roamcast.middleware.custody.admission import Admission
 from roamcast.middleware.custody.asking import Asking
 from roamcast.middleware.custody.bodies import Bodies
@@ -18,6 +19,7 @@ from roamcast.middleware.custody.gate import Gate
 from roamcast.middleware.custody.handoff import Handoff
 from roamcast.middleware.custody.heir import Heir
 from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.live import Live
 from roamcast.middleware.custody.log_events import log_enrolled
 from roamcast.middleware.custody.presence import Presence
 from roamcast.middleware.custody.record import Record
@@ -27,7 +29,8 @@ from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.custody.uplink import Uplink
 from roamcast.middleware.effects import Channel, Effect, Halt
 from roamcast.middleware.host_frames import Move, Seen, UpFrame
-from roamcast.middleware.lan_update.records import LanAck, LanPacket
+from roamcast.middleware.lan_update.records import LanFrame
+from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.membership.group import Group
 from roamcast.middleware.membership.reservation import Reservation
 from roamcast.middleware.membership.snapshot import Newcomer, Sponsor
@@ -35,25 +38,6 @@ from roamcast.middleware.rows import Item, Kind
 from roamcast.middleware.settings import SECOND, Settings
 from roamcast.middleware.station.delivery import Delivery
 from roamcast.middleware.station.status import status
-from roamcast.middleware.station_frames import (
-    Adopt,
-    Adopted,
-    AdoptPart,
-    BodyFrame,
-    Claimed,
-    Claims,
-    CustodyFrame,
-    DataBatch,
-    GroupFrame,
-    GroupQuery,
-    Nack,
-    Noted,
-    PeerFrame,
-    Reserve,
-    Reserved,
-    Snapshot,
-    SnapshotReq,
-)
 from roamcast.middleware.topics import Topics
 from roamcast.middleware.writes import DurableState, PutRecord, PutRow
 
@@ -81,6 +65,7 @@ class StationCore:
         self.subscriptions = Subscriptions(self.ledger)
         self.bodies = Bodies(self.ledger)
         self.downlink = Downlink(self.ledger, self.subscriptions, self.bodies)
+        self.live = Live(self.ledger, self.downlink, self.subscriptions)
         self.gate = Gate(self.ledger)
         shared = self.ledger, self.downlink, self.asking
         self.expiry = Expiry(*shared, self.gate, self.subscriptions)
@@ -91,9 +76,10 @@ class StationCore:
         self.retention = Retention(*shared, self.expiry, self.bodies)
         self.admission = Admission(self.ledger, self.sessions, self.asking, self.gate, self.bodies)
         self.sessions.ask_host, self.sessions.opened = self.admission.request, self.admission.opened
+        self.sessions.live = self.live
         self.heir = Heir(self.ledger, self.sessions, self.asking, self.retention, self.presence, self.bodies)
         self.group = Group(self.ledger)
-        self._delivery = Delivery(self.ledger, self.expiry, self.downlink, self.subscriptions)
+        self._delivery = Delivery(self.ledger, self.expiry, self.downlink, self.subscriptions, self.live)
         self.reservation = Reservation(self.ledger, dict(image.reserved))
         self.sponsor = Sponsor(self.ledger)
         joining = bool(self.ledger.view.sponsor)
@@ -111,12 +97,14 @@ class StationCore:
         elif abs((wall - now) - (ledger.wall - ledger.now)) > WALL_JUMP:
             ledger.clock_jumped_at = now
         ledger.now, ledger.wall = now, wall
+        self.live.follow()
 
     def _start(self, now: int, wall: int) -> None:
         """First tick of a life: finish what the last one accepted; every record is away from now on at the latest."""
         ledger = self.ledger
         self._started = True
         ledger.now, ledger.wall, ledger.clock_jumped_at = now, wall, now
+        self.live.start()
         for record in ledger.all_records():
             record.away_from = now
             record.away_since = record.away_since or wall
@@ -139,7 +127,7 @@ class StationCore:
             return out
         self._advance_group()
         self._delivery.run(ledger.own)
-        ledger.out += ledger.fifo.pump(ledger.now)
+        ledger.out += self.live.tagged(ledger.fifo.pump(ledger.now))
         self.uplink.flush()
         self.downlink.flush()
         self.bodies.expire(giving_up=False)
@@ -161,13 +149,13 @@ class StationCore:
         self.uplink.receive(channel, host, frame)
         self._delivery.run(self.ledger.own)
 
-    def receive_peer(self, slot: int, frame: PeerFrame) -> None:
+    def receive_peer(self, slot: int, frame: sf.PeerFrame) -> None:
         """A frame of the linked station `slot`."""
         ledger = self.ledger
         if self.newcomer is not None:
-            if isinstance(frame, Snapshot):
+            if isinstance(frame, sf.Snapshot):
                 self.newcomer.receive(slot, frame)
-            elif isinstance(frame, Claims) and slot == ledger.view.sponsor:
+            elif isinstance(frame, sf.Claims) and slot == ledger.view.sponsor:
                 self.newcomer.told(frame)
             return
         if slot not in ledger.fifo.peers:
@@ -176,43 +164,46 @@ class StationCore:
         if ledger.fifo.hear(slot, ledger.now):
             self.asking.peer_is_back(slot)
             self.handoff.peer_is_back(slot)
-        if isinstance(frame, DataBatch):
+        if isinstance(frame, LiveCast):
+            self.live.receive(slot, frame)
+        elif isinstance(frame, sf.DataBatch):
+            self.live.learn(frame)
             rows, effects = ledger.fifo.receive_data(slot, frame, ledger.now)
             for row in rows:
                 ledger.persist(PutRow(row))
             ledger.out += effects
             if rows:
                 self._delivery.run(frame.origin)
-        elif isinstance(frame, Claims):
+        elif isinstance(frame, sf.Claims):
             if self.group.learn(slot, frame):
                 ledger.out += ledger.fifo.receive_claims(slot, frame, ledger.now)
-        elif isinstance(frame, Nack):
-            ledger.out += ledger.fifo.receive_nack(slot, frame)
-        elif isinstance(frame, BodyFrame):
+        elif isinstance(frame, sf.Nack):
+            ledger.out += self.live.tagged(ledger.fifo.receive_nack(slot, frame))
+        elif isinstance(frame, sf.BodyFrame):
             self.bodies.receive(slot, frame)
-        elif not isinstance(frame, LanPacket | LanAck):
+        elif not isinstance(frame, LanFrame):
             self._receive_group(slot, frame)
 
-    def _receive_group(self, slot: int, frame: CustodyFrame | GroupFrame) -> None:
+    def _receive_group(self, slot: int, frame: sf.CustodyFrame | sf.GroupFrame) -> None:
         """What stations say to each other about hosts and about the group."""
         match frame:
-            case Adopt():
+            case sf.Adopt():
                 self.heir.adopt(slot, frame)
-            case AdoptPart():
+            case sf.AdoptPart():
                 self.heir.adopt_part(slot, frame)
-            case Adopted():
+            case sf.Adopted():
                 self.heir.adopted(slot, frame)
-            case Reserve():
+            case sf.Reserve():
                 self.reservation.reserve(slot, frame)
-            case Reserved():
+            case sf.Reserved():
                 self.reservation.reserved_by(slot, frame)
-            case SnapshotReq():
+            case sf.SnapshotReq():
                 self.sponsor.receive(slot, frame)
-            case Snapshot():
+            case sf.Snapshot():
                 return  # a late copy: it is here
             case _ if self.ledger.view.handing or self.heir.holds(frame.mh):
                 return  # the heir answers, once the station that had the custody has ended
-            case Claimed() | Noted() | GroupQuery():
+            case sf.Claimed() | sf.Noted() | sf.GroupQuery():
                 self.admission.receive(slot, frame)
             case _:
                 self.handoff.receive(slot, frame)
@@ -261,6 +252,11 @@ class StationCore:
     def configure(self, settings: Settings) -> None:
         """New settings, from now on."""
         self.ledger.settings = self.ledger.fifo.settings = settings
+        self.live.configure()
+
+    def peer_clock(self, slot: int, ahead: int) -> None:
+        """The clock of station `slot` is `ahead` of the own one, microseconds, as its LINK has just said."""
+        self.live.gate.compare(slot, ahead)
 
     # ---- commands on the group ----
 
@@ -311,6 +307,8 @@ class StationCore:
         """What the end of a station changes for hosts here."""
         if heir := self.ledger.view.heir_of(slot):
             self.heir.take_place(slot, heir)
+            if heir == self.ledger.own:
+                self.live.pause()
         else:
             self.heir.forget(slot)
         self.presence.ended(slot)
@@ -357,6 +355,7 @@ class StationCore:
             self.newcomer.expire()
             return
         self.reservation.expire()
+        self.live.expire()
         self.heir.expire()
         self.admission.expire()
         if not ledger.view.handing:
@@ -382,6 +381,7 @@ class StationCore:
             return self.newcomer.next_deadline()
         candidates = [
             self.reservation.next_deadline(),
+            self.live.next_deadline(),
             self.heir.next_deadline(),
             self.admission.next_deadline(),
             *([] if ledger.view.handing else self._custody_deadlines()),

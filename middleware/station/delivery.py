@@ -6,6 +6,7 @@ from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.expiry import Expiry
 from roamcast.middleware.custody.last_values import SETTING_KINDS
 from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.live import Live
 from roamcast.middleware.custody.log_events import log_order
 from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.rows import CONTROL_KINDS, SUBSCRIPTION_KINDS, Kind
@@ -15,11 +16,14 @@ from roamcast.middleware.writes import PlaceRow
 class Delivery:
     """From the head of a stream as far as it goes."""
 
-    def __init__(self, ledger: Ledger, expiry: Expiry, downlink: Downlink, subscriptions: Subscriptions) -> None:
+    def __init__(
+        self, ledger: Ledger, expiry: Expiry, downlink: Downlink, subscriptions: Subscriptions, live: Live
+    ) -> None:
         self.ledger = ledger
         self._expiry = expiry
         self._downlink = downlink
         self._subscriptions = subscriptions
+        self._live = live
 
     def run(self, origin: int) -> None:
         """Place what can be placed from the head of `origin` on."""
@@ -41,3 +45,4 @@ class Delivery:
                 self._downlink.placed(row)
                 if row.kind in SUBSCRIPTION_KINDS:
                     self._subscriptions.placed(row)
+            self._live.placed()

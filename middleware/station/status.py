@@ -71,5 +71,7 @@ def status(core: StationCore) -> dict[str, Any]:
         "lean_rows": table.lean_total,
         "bodies_awaited": len(core.bodies),
         "collection_held_by": core.retention.holder() if table.rows_total else 0,
+        "live": dict(sorted(core.live.counts.items())),
+        "live_refused": (core.live.gate.closed() or ("", None))[1],
         "peers": [{"slot": i, "live": fifo.is_live(i, ledger.now)} for i in fifo.peers],
     }

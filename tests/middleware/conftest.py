@@ -142,6 +142,10 @@ class Net:
                             self.choked[channel] = prev
                     elif channel in self.links:
                         self.links[channel][1].hear(channel, Msg(prev, last, tuple(items)))
+            case fx.SendLive(channels, frame):
+                for channel in channels:
+                    if channel in self.links and channel not in self.choked:
+                        self.links[channel][1].hear(channel, frame)
             case fx.SendHost(channel, frame):
                 if channel in self.links:
                     self.links[channel][1].hear(channel, frame)

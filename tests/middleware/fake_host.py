@@ -11,6 +11,8 @@ from roamcast.middleware.host_frames import (
     Data,
     DownFrame,
     Hello,
+    LiveData,
+    LiveMsg,
     Msg,
     TopicData,
     Uack,
@@ -107,6 +109,10 @@ class Host:
         self.outbox[self.own] = (None, body)
         return self.say(TopicData(self.le, self.own, self.in_hand, kind, topic, body))
 
+    def live(self, body: bytes, to: str | None = None, *, topic: bool = False, deadline: int = SECOND) -> list[Any]:
+        """A live message."""
+        return self.say(LiveData(self.le, self.own, to, topic, deadline, body))
+
     def write(self, *bodies: bytes, to: str | None = None) -> None:
         """Messages that arrive everywhere; what comes back of them is acknowledged."""
         for body in bodies:
@@ -162,6 +168,9 @@ class Host:
                         self.given[ident] = False
                         told = SIGNS[item.kind] + item.topic.encode() if item.kind in SIGNS else item.body
                         self.got.append(told if item.kind is not Kind.REFUSED else b"refused")
+            case LiveMsg(last=last):
+                assert last == self.in_hand, f"{self.name} has {self.in_hand} in hand, what is live follows {last}"
+                self.got.append(b"*" + frame.body)
             case Unsubscribed():
                 self._ended(frame.ended)
             case Uack():

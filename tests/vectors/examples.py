@@ -16,7 +16,9 @@ from roamcast.middleware import host_frames as hf
 from roamcast.middleware import station_frames as sf
 from roamcast.middleware.causal_unicast.frames import MailBatch, MailNone, MailQuery
 from roamcast.middleware.causal_unicast.records import Mail, MailAcks
+from roamcast.middleware.delta_causal.past import Past
 from roamcast.middleware.lan_update.records import BUCKETS, Entry, LanAck, LanPacket, Version
+from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.membership.frames import Join, Joined, JoinFrame, JoinRefused
 from roamcast.middleware.membership.view import Closing, Ending, GroupView, View
 from roamcast.middleware.rows import PRESENCE, Item, Kind, Row, SpoolItem
@@ -87,6 +89,7 @@ UP_EXAMPLES: dict[str, hf.UpFrame] = {
     "seen": hf.Seen(9, ((0, 12), (3, 70_000)), 40, 41, (38, 40)),
     "seen-nothing": hf.Seen(1, (), 0, 0, ()),
     "heard": hf.Heard(9),
+    "live-data": hf.LiveData(9, 43, "weather/\u96ea", True, 200_000, b"21.5"),
 }
 DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
     "welcome": hf.Welcome((1, 0), 9, 40, False, -3, 262_144, 512),
@@ -111,12 +114,22 @@ DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
     "move": hf.Move((("dale", 0, "tcp://dale:7001", KEY),)),
     "ask": hf.Ask(9),
     "fates": hf.Fates(9, (38,)),
+    "live-msg": hf.LiveMsg(70_003, (WALL, 3), "anna", 7, Kind.MAIL, "", 180_000, b"now"),
+    "live-refused": hf.LiveRefused("clock", "the clock of this station is 90 ms behind those of the others"),
     "unsubscribed": hf.Unsubscribed(9, ((5, 9, "weather/\u96ea"),)),
 }
 PEER_EXAMPLES: dict[str, sf.StationFrame] = {
     "link": sf.Link((1, 0), "fleet", "hill", 3, BIG, (1 << 64) - 1, 12, 70_000, 5, 3, 1_795_000_000_000_000, 41, 9),
     "wentback": sf.WentBack(13, 70_001, 42, 10),
     "nolink": sf.NoLink(),
+    "rows-live": sf.DataBatch(
+        3, (_row(70_001, Kind.MAIL, b"x"), _row(70_004, Kind.MAIL, b"y")),
+        ((70_001, Past(((WALL, 5),), WALL - 500_001)), (70_004, Past())),
+    ),
+    "live-cast": LiveCast(
+        WALL, 500_000, Past(((WALL - 9, 4), (WALL - 8, 3))), ((0, 12), (3, 70_000)), 200_000, MH[0], 7, Kind.TOPIC, 9,
+        b"21.5",
+    ),
     "refusal": sf.Refusal("group", "this is group fleet, not float"),
     "rows": sf.DataBatch(
         3,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roamcast.middleware.host_frames import Ack, Ask, Data, Msg, Seen
+from roamcast.middleware.host_frames import Ack, Ask, Data, LiveMsg, Msg, Seen
 from roamcast.middleware.mobile_host.core import MUTANTS, AgentCore
 from roamcast.middleware.mobile_host.effects import SendUp
 from roamcast.middleware.rows import Item, Kind
@@ -55,6 +55,13 @@ def own_not_dropped(rig, make_item) -> bool:
     rig.msg(0, 1, (1, make_item(1, 1, "me", rig.disk.incarnation & 0xFFFFFFFF, 1)))
     rig.reattach(at=5)
     return left(rig, Data) == []
+
+
+def live_last(rig, make_item) -> bool:
+    """Nothing live is given before what was lost on the air and comes again."""
+    rig.attach()
+    rig.hear(LiveMsg(1, (7, 2), "other", 7, Kind.BROADCAST, "", SECOND, b"x"))
+    return rig.take() is None
 
 
 def prev_ignored(rig, make_item) -> bool:
@@ -147,7 +154,7 @@ def end_not_saved(rig, make_item) -> bool:
 
 SCENARIOS = (
     number_late, welcome_late, c_late, own_not_dropped, prev_ignored, msg_before_welcome, hand_kept, given_forgotten,
-    late_ack_lost, epoch_late, seen_not_saved, value_unheld, end_not_saved,
+    late_ack_lost, epoch_late, seen_not_saved, value_unheld, end_not_saved, live_last,
 )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ def test_few_has_few_hosts_and_long_has_many_messages() -> None:
 
 
 def test_every_choice_comes_up() -> None:
-    drawn = [draw(scenario, seed) for seed in range(200) for scenario in ("mixed", "group", "topics")]
+    drawn = [draw(scenario, seed) for seed in range(200) for scenario in ("mixed", "group", "topics", "mixed-live")]
     for field in fields(Options):
         assert len({getattr(options, field.name): None for options in drawn}) > 1, field.name
 

@@ -1,0 +1,325 @@
+"""Live messages of hosts, in the one order or not at all: the desk of one station.
+
+A live message comes after the rows that its host may have seen (its floor) and after older live messages (the core of
+`delta_causal`). Here it waits for its floor first, then for these, and goes to those hosts only that have been sent all
+they are owed: it never overtakes a row. No row waits for it: a row has the live messages that it follows (its tag), and
+before it takes its place what of them is here goes out; what comes later is dropped. Tags are in memory only, until
+what they name is over; a station that does not know a tag any more says what is certain. Custody brings along what
+its host may have been given. So nothing is given twice, and nothing after what follows it, wherever the host goes.
+
+Source: one-order.md section 5; docs/protocols/delta-causal.md, section 'In the one order', has the proof.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from roamcast.middleware.custody.downlink import Downlink
+from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.live_gate import LiveGate
+from roamcast.middleware.custody.live_tags import LiveTagBook, pack, unpack
+from roamcast.middleware.custody.record import EVERYWHERE, Record
+from roamcast.middleware.custody.subscriptions import Subscriptions
+from roamcast.middleware.delta_causal.errors import LiveRefused as NotSent
+from roamcast.middleware.delta_causal.messages import Deliver, LiveEffect, LiveMessage
+from roamcast.middleware.delta_causal.past import NOTHING, Id, Lists
+from roamcast.middleware.delta_causal.settings import LiveSettings
+from roamcast.middleware.delta_causal.station import LiveStation
+from roamcast.middleware.effects import Broadcast, Channel, Effect, Reject, SendLive, SendPeer
+from roamcast.middleware.host_frames import LiveData, LiveMsg, LiveRefused
+from roamcast.middleware.live_frames import LiveCast
+from roamcast.middleware.rows import Kind, Row
+from roamcast.middleware.settings import Settings
+from roamcast.middleware.station_frames import DataBatch
+from roamcast.middleware.vectors import covers, merged
+
+WAITING_MAX = 10_000
+"""Live messages that wait for their floors; more are dropped."""
+EXT = "live"
+"""Extension of STATE: what the host may have been given. No part of the record."""
+KINDS = frozenset({Kind.BROADCAST, Kind.MAIL, Kind.TOPIC})
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried(LiveMessage):
+    cast: LiveCast
+
+
+class Live:
+    """What is live at one station. `start` comes first."""
+
+    def __init__(self, ledger: Ledger, downlink: Downlink, subscriptions: Subscriptions) -> None:
+        self.ledger = ledger
+        self.counts: Counter[str] = Counter()
+        """taken, given, and why others were not; for status."""
+        self.gate = LiveGate(ledger)
+        self.core: LiveStation
+        self._downlink = downlink
+        self._subscriptions = subscriptions
+        self._tags: LiveTagBook
+        self._peers: tuple[int, ...] = ()
+        self._waiting: dict[Id, LiveCast] = {}
+        """They came, and their floors are not here."""
+        self._own: deque[tuple[Id, LiveCast]] = deque()
+        """Taken here and sent, not yet given to hosts here."""
+        self._behind: dict[Channel, Record] = {}
+        """Hosts that may have been given more elsewhere than is here."""
+
+    def start(self) -> None:
+        """The first tick of a life. The station is silent until all that an earlier one knew of is over."""
+        ledger = self.ledger
+        settings = _settings(ledger.settings)
+        self.core = LiveStation(ledger.own, ledger.fifo.peers, settings, ledger.wall, ledger.mutants)
+        self._tags = LiveTagBook(self.core, ledger.table.vector("stored"))
+        ledger.row_made = self._made
+        ledger.causal.before = self._before
+
+    def configure(self) -> None:
+        """The settings of the ledger have changed. Before the first tick there is nothing to tell."""
+        if self.ledger.wall:
+            self._perform(self.core.configure(_settings(self.ledger.settings), self.ledger.wall))
+
+    def follow(self) -> None:
+        """Who belongs to the group now."""
+        if self._peers is not self.ledger.fifo.peers:
+            self._peers = self.ledger.fifo.peers
+            self.core.follow(self._peers)
+
+    def pause(self) -> None:
+        """Custody comes from a station that cannot say what its hosts were given."""
+        self._perform(self.core.pause(self.ledger.wall))
+
+    # ---- from a host ----
+
+    def take(self, channel: Channel, record: Record, frame: LiveData) -> None:
+        """A host has sent a live message: it goes to all stations at once, or nowhere."""
+        ledger = self.ledger
+        if frame.number > record.lastseq and "live_number" not in ledger.mutants:
+            self.counts["unfounded"] += 1  # what it follows is not here, and may come by another station
+            return
+        kind, addressee, refusal = self._audience(record, frame)
+        if refusal is None:
+            refusal = self.gate.closed()
+        if refusal is None:
+            try:
+                message = self.core.send(None, b"", ledger.wall)
+            except NotSent as reason:
+                refusal = (reason.code, str(reason))
+        if refusal is not None:
+            self.counts["refused"] += 1
+            ledger.tell(channel, LiveRefused(*refusal))
+            return
+        floor = merged(ledger.view.void(ledger.causal.sent), merged(record.base, record.sdep))
+        cast = LiveCast(
+            message.stamp,
+            message.delta,
+            message.past.rest,
+            tuple((slot, n) for slot, n in enumerate(floor) if n),
+            max(0, min(frame.deadline, message.delta)),
+            *(record.mh[0], record.mh[1] & 0xFFFFFFFF),
+            kind,
+            addressee,
+            frame.body,
+        )
+        self.counts["taken"] += 1
+        ledger.out.append(Broadcast(cast))
+        self._own.append((message.id, cast))
+        self.pump()
+
+    def _audience(self, record: Record, frame: LiveData) -> tuple[Kind, int, tuple[str, str] | None]:
+        """Whom it is for, or why it is refused: rights are looked at here, as for all else that hosts send."""
+        ledger, topics = self.ledger, self.ledger.topics
+        if len(frame.body) > ledger.settings.message_bytes_max:
+            return Kind.BROADCAST, 0, ("too-large", f"limit {ledger.settings.message_bytes_max} bytes")
+        if frame.to is None:
+            return Kind.BROADCAST, 0, None
+        if frame.is_topic:
+            number = topics.number(frame.to, ledger.numbers)
+            known = topics.exists(number) and topics.may_send(number, record.mh[0])
+            return Kind.TOPIC, number, None if known else ("no-right", f"no topic {frame.to!r}, or no right to send")
+        number = ledger.numbers.get(frame.to, 0)
+        return Kind.MAIL, number, None if ledger.knows(number) else ("unknown", f"no member host {frame.to!r}")
+
+    # ---- from another station ----
+
+    def receive(self, slot: int, cast: LiveCast) -> None:
+        """A live message came from the station that took it."""
+        fault = self._fault(cast)
+        if fault is not None:
+            self.ledger.out.append(Reject(slot, "live-cast", fault))
+            return
+        if self.gate.closed() is not None:
+            self.counts["refused"] += 1
+            return
+        name = (cast.stamp, slot)
+        if self._is_behind(cast):
+            if len(self._waiting) >= WAITING_MAX:
+                self.counts["full"] += 1
+            elif name not in self._waiting:
+                self._waiting[name] = cast
+            return
+        self._enter(name, cast)
+
+    def _fault(self, cast: LiveCast) -> str | None:
+        if cast.kind not in KINDS or not 0 <= cast.deadline <= cast.delta:
+            return f"kind {cast.kind}, deadline {cast.deadline}, delta {cast.delta}"
+        width = self.ledger.table.width
+        known = all(0 <= slot < width and n >= 1 for slot, n in cast.floor)
+        return None if known else f"floor {cast.floor}"
+
+    def _is_behind(self, cast: LiveCast) -> bool:
+        """Whether rows that it follows have no place here yet. What exists nowhere any more holds nobody up."""
+        if "live_floor" in self.ledger.mutants:
+            return False
+        origins, view = self.ledger.table.origins, self.ledger.view
+        return any(origins[slot].delivered < view.cut_of(slot, n) for slot, n in cast.floor)
+
+    def _enter(self, name: Id, cast: LiveCast) -> None:
+        stamp, slot = name
+        carried = _Carried(slot, stamp, cast.delta, None, Lists(cast.past), b"", cast)
+        self._perform(self.core.receive(slot, carried, self.ledger.wall))
+
+    def _perform(self, effects: Iterable[LiveEffect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Reject):
+                self.ledger.out.append(effect)
+            elif not isinstance(effect, Deliver):
+                self.counts[effect.why.value] += 1
+            elif isinstance(effect.message, _Carried):
+                self._hand(effect.message.id, effect.message.cast)
+
+    # ---- to hosts ----
+
+    def pump(self) -> None:
+        """What has its floor here now goes on: behind the frames of all rows that have taken their places."""
+        while self._own and not self._is_behind(self._own[0][1]):
+            self._hand(*self._own.popleft())
+        if self._waiting:
+            for name in sorted(name for name, cast in self._waiting.items() if not self._is_behind(cast)):
+                self._enter(name, self._waiting.pop(name))
+
+    def _hand(self, name: Id, cast: LiveCast) -> None:
+        """To every host here that it is for and that has been sent all that it is owed; to the others never."""
+        ledger, clock = self.ledger, self.core.clock
+        left = cast.stamp + cast.deadline - clock
+        if left < 0:
+            self.counts["expired"] += 1
+            return
+        if cast.stamp + cast.delta < self.core.newest and "live_pair" not in ledger.mutants:
+            self.counts["overtaken"] += 1  # it may come before something that a station with a fast clock has sent
+            return
+        self._downlink.flush()
+        groups: dict[int, list[Channel]] = {}
+        for channel in self._channels(cast):
+            end = self._downlink.end_of(channel)
+            if end is None and "live_front" in ledger.mutants:
+                end = self._downlink.sent_to(ledger.channels[channel])
+            if end is not None:
+                groups.setdefault(end, []).append(channel)
+        sender, topic = ledger.name_of(cast.host), ledger.topic_name(cast.addressee) if cast.kind is Kind.TOPIC else ""
+        for last, channels in groups.items():
+            frame = LiveMsg(last, name, sender, cast.incarnation32, cast.kind, topic, left, cast.body)
+            self.counts["given"] += len(channels)
+            ledger.out.append(SendLive(channels, frame))
+
+    def _channels(self, cast: LiveCast) -> list[Channel]:
+        """Whose hosts it is for: attached, not the sender, and not having been given more than is here."""
+        ledger = self.ledger
+        delivered = ledger.table.vector("delivered")
+        for channel, record in list(self._behind.items()):
+            if record.channel != channel or covers(delivered, ledger.view.void(record.sdep)):
+                del self._behind[channel]
+        if cast.kind is Kind.MAIL:
+            wanted: Iterable[Channel] = self._downlink.channels_of(cast.addressee)
+        else:
+            on_topic = cast.kind is Kind.TOPIC
+            wanted = self._subscriptions.subscribers(cast.addressee) if on_topic else ledger.channels
+        without = {*self._downlink.channels_of(cast.host), *self._behind}
+        return [channel for channel in wanted if channel not in without]
+
+    def opened(self, record: Record) -> None:
+        """A session was opened: nothing live goes to its host until all that it may have been given is here."""
+        if record.prev == EVERYWHERE and record.sess == record.arr:
+            self.pause()
+        if record.channel is not None and "live_sdep" not in self.ledger.mutants:
+            self._behind[record.channel] = record
+
+    # ---- beside rows ----
+
+    def _made(self, row: Row) -> None:
+        """An own row was made: it comes after all that is live here."""
+        self._tags.keep(row.id, self.core.tail(self.ledger.wall))
+
+    def _before(self, row: Row) -> None:
+        """`row` is about to take its place, and waits for nothing: what goes before it goes now or never."""
+        if self._own or self._waiting:
+            self.pump()
+        past = self._tags.of(row)
+        if past != NOTHING and row.slot != self.ledger.own and "live_settle" not in self.ledger.mutants:
+            self._perform(self.core.settle(past, self.ledger.wall))
+
+    def placed(self) -> None:
+        """A row has taken its place."""
+        if self._own or self._waiting:
+            self.pump()
+
+    def learn(self, batch: DataBatch) -> None:
+        """What rows follow that come from another station."""
+        if batch.live:
+            self._tags.learn(batch)
+
+    def tagged(self, effects: Sequence[Effect]) -> list[Effect]:
+        """The frames with what their rows follow."""
+        return [self._tagged(effect) for effect in effects]
+
+    def _tagged(self, effect: Effect) -> Effect:
+        if isinstance(effect, Broadcast | SendPeer) and isinstance(effect.frame, DataBatch):
+            live = self._tags.of_batch(effect.frame, self.ledger.wall)
+            if live:
+                effect.frame = replace(effect.frame, live=live)
+        return effect
+
+    # ---- custody ----
+
+    def ext(self) -> dict[str, bytes]:
+        """For a STATE: what a host of this station may have been given."""
+        past = self.core.tail(self.ledger.wall)
+        return {} if past == NOTHING or "live_state" in self.ledger.mutants else {EXT: pack(past)}
+
+    def inherit(self, ext: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Of a STATE: what comes from here follows it from now on. Returns the other extensions. Raises ValueError."""
+        past = unpack(ext[EXT]) if EXT in ext else NOTHING
+        if past != NOTHING:
+            self._perform(self.core.inherit(past, self.ledger.wall))
+        return {name: value for name, value in ext.items() if name != EXT}
+
+    # ---- time ----
+
+    def expire(self) -> None:
+        """What is over, and what waits no longer."""
+        self._perform(self.core.expire(self.ledger.wall))
+        self.pump()
+        if self._waiting or self._own:
+            clock = self.core.clock
+            over = [name for name, cast in self._waiting.items() if name[0] + cast.delta < clock]
+            for name in over:
+                del self._waiting[name]
+            while self._own and self._own[0][0][0] + self._own[0][1].delta < clock:
+                self._own.popleft()
+                over.append((0, 0))
+            self.counts["behind"] += len(over)
+
+    def next_deadline(self) -> int | None:
+        """When `expire` has something to do next, monotonic."""
+        if not self.ledger.wall:
+            return None  # no tick yet
+        due = [name[0] + cast.delta + 1 for name, cast in [*self._waiting.items(), *list(self._own)[:1]]]
+        if (core := self.core.next_deadline()) is not None:
+            due.append(core)
+        return self.ledger.now + max(0, min(due) - self.core.clock) if due else None
+
+
+def _settings(settings: Settings) -> LiveSettings:
+    return LiveSettings(delta=settings.live_delta, skew=settings.live_skew, entries_max=settings.live_entries)

@@ -1,0 +1,306 @@
+"""Live messages in the one order, or not at all (one-order.md section 5)."""
+
+from __future__ import annotations
+
+import pytest
+from on_topics import configure, subscribe
+
+from roamcast.middleware.host_frames import LiveMsg, LiveRefused, Msg
+from roamcast.middleware.live_frames import LiveCast
+from roamcast.middleware.settings import MS, SECOND
+from roamcast.middleware.station_frames import DataBatch, State
+
+
+@pytest.fixture
+def trio(net):
+    """Hosts a, b, c attached at stations 1, 2, 3, long enough ago for live service."""
+    hosts = [net.enrol(name, slot) for slot, name in enumerate("abc", start=1)]
+    for slot, host in enumerate(hosts, start=1):
+        host.arrive(slot)
+    net.run(2 * SECOND)
+    net.sent.clear()
+    return hosts
+
+
+def hold(net, kind, source=0, target=0):
+    """Keep back frames of a kind from one station to another (0: any)."""
+    before = net.hold
+    net.hold = lambda s, t, frame: (
+        before(s, t, frame) or (isinstance(frame, kind) and source in (0, s) and target in (0, t))
+    )
+
+
+def counts(net, slot):
+    return net.cores[slot].status()["live"]
+
+
+@pytest.mark.rules()
+def test_to_all_but_the_sender(net, trio):
+    a, b, c = trio
+    d = net.enrol("d", 1)
+    d.arrive(1)
+    rows = net.rows
+    net.sent.clear()
+    a.live(b"x")
+    net.deliver()
+    assert (a.got, b.got, c.got, d.got) == ([], [b"*x"], [b"*x"], [b"*x"])
+    assert net.rows == rows and not net.frames(DataBatch), "nothing is stored"
+    assert counts(net, 1) == {"given": 1, "taken": 1} and counts(net, 2) == {"given": 1}
+
+
+@pytest.mark.rules()
+def test_to_a_host_and_on_a_topic(net, trio):
+    a, b, c = trio
+    configure(net, mute=[b])
+    subscribe(net, c)
+    a.live(b"to b", "b")
+    a.live(b"on t", "t", topic=True)
+    net.deliver()
+    assert b.got == [b"*to b"] and c.got[-1] == b"*on t"
+    assert [refused.code for refused in b.live(b"y", "t", topic=True)] == ["no-right"]
+    assert [refused.code for refused in b.live(b"y", "nobody")] == ["unknown"]
+
+
+@pytest.mark.rules("live_floor")
+def test_live_never_overtakes_durable(net, trio):
+    """It waits for the rows that it follows, behind the frames of these."""
+    a, b, c = trio
+    hold(net, DataBatch, 1, 2)
+    a.send(b"row")
+    a.live(b"x")
+    net.deliver()
+    assert b.got == [] and c.got == [b"row", b"*x"]
+    net.release()
+    assert b.got == [b"row", b"*x"]
+
+
+@pytest.mark.rules()
+def test_what_waits_for_a_row_too_long_is_dropped(net, trio):
+    a, b, _ = trio
+    hold(net, DataBatch, target=2)
+    a.send(b"row")
+    a.live(b"x")
+    net.run(SECOND)
+    net.release()
+    assert b.got == [b"row"] and counts(net, 2)["behind"] == 1
+
+
+@pytest.mark.rules("live_settle")
+def test_durable_never_waits_for_live(net, trio):
+    """A row is given at once, and what is live and goes before it is not given after it."""
+    a, b, c = trio
+    hold(net, LiveCast, 1, 3)
+    a.live(b"x")
+    net.deliver()
+    assert b.got == [b"*x"]
+    b.send(b"row")
+    net.deliver()
+    assert c.got == [b"row"]
+    net.release()
+    assert c.got == [b"row"] and counts(net, 3)["overtaken"] == 1
+
+
+@pytest.mark.rules("live_settle")
+def test_a_row_lets_go_what_waits_for_something_that_has_not_come(net, trio):
+    """x is late at c; y, which follows it, waits there; the row follows y. So y goes out before the row, x never."""
+    a, b, c = trio
+    hold(net, LiveCast, 1, 3)
+    a.live(b"x")
+    net.deliver()
+    b.live(b"y")
+    net.deliver()
+    assert c.got == []
+    b.send(b"row")
+    net.deliver()
+    assert c.got == [b"*y", b"row"]
+    net.release()
+    assert c.got == [b"*y", b"row"]
+
+
+@pytest.mark.rules()
+def test_rows_of_one_tick_do_not_lock_live_messages_out(net, trio):
+    """row, x, row in one frame: x goes out between them."""
+    a, b, c = trio
+    hold(net, DataBatch, 1, 2)
+    a.send(b"1")
+    a.live(b"x")
+    a.send(b"2")
+    net.deliver()
+    first, second = [flight for flight in net.held if flight[1] == 2]
+    both = DataBatch(1, first[2].rows + second[2].rows, second[2].live[:0] + first[2].live + second[2].live)
+    net.held.clear()
+    net.hand(1, 2, both)
+    assert b.got == [b"1", b"*x", b"2"] and c.got == [b"1", b"*x", b"2"]
+
+
+@pytest.mark.rules("live_front")
+def test_a_host_that_catches_up_gets_nothing_live(net, trio):
+    a, b, _ = trio
+    net.cores[2].ledger.settings = net.settings.__class__(window_entries=2)
+    for body in (b"1", b"2", b"3", b"4"):
+        a.send(body)
+    net.deliver()
+    a.live(b"x")
+    net.deliver()
+    b.ack()
+    b.ack()
+    assert b"*x" not in b.got
+
+
+@pytest.mark.rules("live_number")
+def test_what_follows_a_message_that_is_not_here_is_not_taken(net, trio):
+    """The row was lost on the air; it comes by another station."""
+    a, b, _ = trio
+    a.own, a.outbox[1] = 1, (None, b"row")
+    a.live(b"x")
+    net.deliver()
+    a.resend()
+    net.deliver()
+    assert b.got == [b"row"] and counts(net, 1) == {"unfounded": 1}
+
+
+@pytest.mark.rules("live_state")
+def test_what_a_host_was_given_elsewhere_goes_before_what_it_sends(net, trio):
+    """b is given x at 2 and moves to 1, where it answers by a row: at 3 x is not given after that."""
+    a, b, c = trio
+    hold(net, LiveCast, 2)
+    d = net.enrol("d", 2)
+    d.arrive(2)
+    net.run(SECOND)
+    d.live(b"x")
+    net.deliver()
+    assert b.got == [b"*x"]
+    b.attach(1)
+    b.send(b"row")
+    net.deliver()
+    assert c.got == [b"row"] and a.got == [b"row"]
+    net.release()
+    assert c.got == [b"row"] and a.got == [b"row"]
+
+
+@pytest.mark.rules("live_state")
+def test_a_handoff_repeats_nothing(net, trio):
+    a, b, c = trio
+    hold(net, LiveCast, 1, 3)
+    a.live(b"x")
+    net.deliver()
+    b.attach(3)
+    net.release()
+    assert b.got == [b"*x"] and c.got == []
+
+
+@pytest.mark.rules("live_sdep")
+def test_a_host_that_brings_a_row_gets_nothing_live_before_that_is_here(net, trio):
+    """b has been given a row at 2, not acknowledged it, and moves to 3, where the row and x before it are missing."""
+    a, b, c = trio
+    hold(net, LiveCast, 1, 3)
+    hold(net, DataBatch, 1, 3)
+    hold(net, LiveCast, 1, 2)
+    a.live(b"x")
+    a.send(b"row")
+    net.deliver()
+    assert b.got == [b"row"]
+    b.attach(3)
+    held, net.held = net.held, []
+    net.hold = lambda source, target, frame: False
+    for flight in held:
+        if isinstance(flight[2], LiveCast):
+            net.hand(*flight)
+    assert b.got == [b"row"] and c.got == [b"*x"]
+    for flight in held:
+        net.hand(*flight)
+    net.deliver()
+    assert c.got == [b"*x", b"row"] and b.got == [b"row"]
+
+
+@pytest.mark.rules("no_quarantine")
+def test_after_a_start_nothing_of_before_is_given(net, trio):
+    """b was given a row, which follows x, before its station fell: x does not come after it."""
+    a, b, c = trio
+    hold(net, LiveCast, 1, 2)
+    a.live(b"x")
+    net.deliver()
+    c.send(b"row")
+    net.deliver()
+    net.restart(2)
+    b.attach(2)
+    net.run(MS)
+    net.release()
+    assert b.got == [b"row"] and counts(net, 2) == {"quiet": 1}
+
+
+@pytest.mark.rules()
+def test_rows_of_a_station_that_has_started_follow_all_that_is_live(net, trio):
+    """b was given x; its station falls and forgets it; the row that b sends then is not followed by x at c."""
+    a, b, c = trio
+    hold(net, LiveCast, 1, 3)
+    a.live(b"x")
+    net.deliver()
+    assert b.got == [b"*x"]
+    net.restart(2)
+    b.attach(2)
+    b.send(b"row")
+    net.deliver()
+    assert c.got[-1:] == [b"row"]
+    net.release()
+    assert c.got[-1:] == [b"row"]
+
+
+@pytest.mark.rules()
+def test_no_live_service_with_a_wrong_clock_and_all_else_goes_on(net, trio):
+    a, b, c = trio
+    for peer in (2, 3):
+        net.tick(1, lambda core, slot=peer: core.peer_clock(slot, 90 * MS))
+    (refused,) = a.live(b"x")
+    assert isinstance(refused, LiveRefused) and refused.code == "clock" and "90 ms behind" in refused.text
+    b.live(b"y")
+    a.send(b"row")
+    net.deliver()
+    assert a.got == [b"row"] and c.got == [b"*y", b"row"] and "live-refused" in net.rejected()
+    assert "90 ms" in net.cores[1].status()["live_refused"]
+    net.tick(1, lambda core: core.peer_clock(3, 10 * MS))
+    a.live(b"z")
+    net.deliver()
+    assert c.got[-1] == b"*z" and "live-resumed" in net.rejected()
+
+
+@pytest.mark.rules()
+def test_a_deadline_shorter_than_delta(net, trio):
+    """It is given to nobody later, and the order of others does not change."""
+    a, b, c = trio
+    hold(net, LiveCast, 1, 2)
+    a.live(b"x", deadline=20 * MS)
+    a.live(b"y")
+    net.run(30 * MS)
+    net.release()
+    assert b.got == [b"*y"] and c.got == [b"*x", b"*y"] and counts(net, 2)["expired"] == 1
+    left = [frame.left for frame in c.words(LiveMsg)]
+    assert left[0] == 20 * MS and left[1] == net.settings.live_delta + 1
+
+
+@pytest.mark.rules()
+def test_frames_stay_as_they_are_without_live_traffic(net, trio):
+    a, b, c = trio
+    a.write(b"row")
+    b.attach(3)
+    b.send(b"row")
+    net.deliver()
+    assert len(net.frames(DataBatch)) >= 2 and not any(batch.live for batch in net.frames(DataBatch))
+    assert not any("live" in state.ext for state in net.frames(State))
+    assert not net.frames(LiveCast) and c.words(Msg)
+
+
+@pytest.mark.rules("live_pair")
+def test_what_is_over_by_a_fast_clock_does_not_come_after_what_follows_it(net, trio):
+    """x is over at 2, whose clock is fast, when y is sent there, and so y does not name it; at 3 it is not over."""
+    a, b, c = trio
+    net.skews[2] = 45 * MS
+    hold(net, LiveCast, 1, 3)
+    a.live(b"x")
+    net.deliver()
+    net.run(460 * MS)
+    b.live(b"y")
+    net.deliver()
+    assert c.got == [b"*y"]
+    net.release()
+    assert c.got == [b"*y"] and counts(net, 3)["overtaken"] == 1
