@@ -23,11 +23,12 @@ from roamcast.middleware.custody.live_tags import LiveTagBook, pack, unpack
 from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.delta_causal.errors import LiveRefused as NotSent
-from roamcast.middleware.delta_causal.messages import Deliver, LiveEffect, LiveMessage
+from roamcast.middleware.delta_causal.messages import Deliver as Arrived
+from roamcast.middleware.delta_causal.messages import LiveEffect, LiveMessage
 from roamcast.middleware.delta_causal.past import NOTHING, Id, Lists
 from roamcast.middleware.delta_causal.settings import LiveSettings
 from roamcast.middleware.delta_causal.station import LiveStation
-from roamcast.middleware.effects import Broadcast, Channel, Effect, Reject, SendLive, SendPeer
+from roamcast.middleware.effects import Broadcast, Channel, Deliver, Effect, Reject, SendLive, SendPeer
 from roamcast.middleware.host_frames import LiveData, LiveMsg, LiveRefused
 from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.rows import Kind, Row
@@ -37,6 +38,7 @@ from roamcast.middleware.vectors import covers, merged
 
 WAITING_MAX = 10_000
 """Live messages that wait for their floors; more are dropped."""
+BODY_BYTES_MAX = 64 << 10
 EXT = "live"
 """Extension of STATE: what the host may have been given. No part of the record."""
 KINDS = frozenset({Kind.BROADCAST, Kind.MAIL, Kind.TOPIC})
@@ -64,6 +66,8 @@ class Live:
         """They came, and their floors are not here."""
         self._own: deque[tuple[Id, LiveCast]] = deque()
         """Taken here and sent, not yet given to hosts here."""
+        self._early: list[Deliver] = []
+        """Frames of rows that were made before the end of this tick."""
         self._behind: dict[Channel, Record] = {}
         """Hosts that may have been given more elsewhere than is here."""
 
@@ -111,7 +115,7 @@ class Live:
             self.counts["refused"] += 1
             ledger.tell(channel, LiveRefused(*refusal))
             return
-        floor = merged(ledger.view.void(ledger.causal.sent), merged(record.base, record.sdep))
+        floor = ledger.view.void(merged(ledger.causal.sent, merged(record.base, record.sdep)))
         cast = LiveCast(
             message.stamp,
             message.delta,
@@ -131,8 +135,8 @@ class Live:
     def _audience(self, record: Record, frame: LiveData) -> tuple[Kind, int, tuple[str, str] | None]:
         """Whom it is for, or why it is refused: rights are looked at here, as for all else that hosts send."""
         ledger, topics = self.ledger, self.ledger.topics
-        if len(frame.body) > ledger.settings.message_bytes_max:
-            return Kind.BROADCAST, 0, ("too-large", f"limit {ledger.settings.message_bytes_max} bytes")
+        if len(frame.body) > BODY_BYTES_MAX:
+            return Kind.BROADCAST, 0, ("too-large", f"a live message has at most {BODY_BYTES_MAX} bytes")
         if frame.to is None:
             return Kind.BROADCAST, 0, None
         if frame.is_topic:
@@ -163,18 +167,20 @@ class Live:
         self._enter(name, cast)
 
     def _fault(self, cast: LiveCast) -> str | None:
-        if cast.kind not in KINDS or not 0 <= cast.deadline <= cast.delta:
-            return f"kind {cast.kind}, deadline {cast.deadline}, delta {cast.delta}"
-        width = self.ledger.table.width
-        known = all(0 <= slot < width and n >= 1 for slot, n in cast.floor)
-        return None if known else f"floor {cast.floor}"
+        if cast.kind not in KINDS or not 0 <= cast.deadline <= cast.delta or len(cast.body) > BODY_BYTES_MAX:
+            return f"kind {cast.kind}, deadline {cast.deadline}, delta {cast.delta}, {len(cast.body)} bytes"
+        return None
 
     def _is_behind(self, cast: LiveCast) -> bool:
-        """Whether rows that it follows have no place here yet. What exists nowhere any more holds nobody up."""
+        """Whether rows that it follows have no place here yet. What exists nowhere any more holds nobody up.
+
+        A slot that is not known yet is that of a station that is about to join.
+        """
         if "live_floor" in self.ledger.mutants:
             return False
         origins, view = self.ledger.table.origins, self.ledger.view
-        return any(origins[slot].delivered < view.cut_of(slot, n) for slot, n in cast.floor)
+        width = self.ledger.table.width
+        return any(slot >= width or origins[slot].delivered < view.cut_of(slot, n) for slot, n in cast.floor)
 
     def _enter(self, name: Id, cast: LiveCast) -> None:
         stamp, slot = name
@@ -185,7 +191,7 @@ class Live:
         for effect in effects:
             if isinstance(effect, Reject):
                 self.ledger.out.append(effect)
-            elif not isinstance(effect, Deliver):
+            elif not isinstance(effect, Arrived):
                 self.counts[effect.why.value] += 1
             elif isinstance(effect.message, _Carried):
                 self._hand(effect.message.id, effect.message.cast)
@@ -202,15 +208,17 @@ class Live:
 
     def _hand(self, name: Id, cast: LiveCast) -> None:
         """To every host here that it is for and that has been sent all that it is owed; to the others never."""
-        ledger, clock = self.ledger, self.core.clock
-        left = cast.stamp + cast.deadline - clock
+        ledger = self.ledger
+        left = cast.stamp + cast.deadline - self.core.read(ledger.wall)
         if left < 0:
             self.counts["expired"] += 1
             return
         if cast.stamp + cast.delta < self.core.newest and "live_pair" not in ledger.mutants:
             self.counts["overtaken"] += 1  # it may come before something that a station with a fast clock has sent
             return
+        made = len(ledger.out)
         self._downlink.flush()
+        self._early += [effect for effect in ledger.out[made:] if isinstance(effect, Deliver)]
         groups: dict[int, list[Channel]] = {}
         for channel in self._channels(cast):
             end = self._downlink.end_of(channel)
@@ -245,6 +253,17 @@ class Live:
             self.pause()
         if record.channel is not None and "live_sdep" not in self.ledger.mutants:
             self._behind[record.channel] = record
+
+    def flush(self) -> None:
+        """The frames of the tick, of rows. What was made early for a session that has ended since is taken back: its
+        rows may be dropped in this very tick."""
+        self._downlink.flush()
+        early, self._early = self._early, []
+        for effect in early:
+            effect.channels = [channel for channel in effect.channels if channel in self.ledger.channels]
+        if any(not effect.channels for effect in early):
+            out = self.ledger.out
+            self.ledger.out = [one for one in out if not isinstance(one, Deliver) or one.channels]
 
     # ---- beside rows ----
 

@@ -211,6 +211,11 @@ class LiveStation:
         """Messages of the last delta in memory, most of them as names alone."""
         return len(self._window)
 
+    def read(self, now: int) -> int:
+        """The reading that counts now: the largest so far."""
+        self._advance(now)
+        return self._clock
+
     @property
     def clock(self) -> int:
         """The largest reading so far."""

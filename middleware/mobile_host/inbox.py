@@ -103,8 +103,10 @@ class Inbox:
         """Given and not acknowledged, in order of tokens."""
         self._notices: deque[tuple[int, Notice]] = deque()
         """To be given once so many were in hand and are not any more."""
-        self._live: deque[tuple[int, int, LiveDelivered]] = deque()
-        """(so many were in hand, time by which it is given), as the notices."""
+        self._told_notices = 0
+        """Notices that were given so far."""
+        self._live: deque[tuple[int, int, int, LiveDelivered]] = deque()
+        """To be given once so many were in hand and are not any more, and so many notices given; until when."""
         self.live_expired = 0
         """Live messages that came and were too old once the application took what was before them."""
         self._presence: dict[tuple[str, int], tuple[int, bool]] = {}
@@ -229,11 +231,11 @@ class Inbox:
 
     def put_live(self, live: LiveDelivered, by: int) -> None:
         """Give it behind all that is in hand, until the time `by`, monotonic, or not at all."""
-        self._live.append((self._handed + len(self._hand), by, live))
+        self._live.append((self._handed + len(self._hand), self._told_notices + len(self._notices), by, live))
 
     def _take_live(self, now: int) -> LiveDelivered | None:
-        while self._live and self._live[0][0] <= self._handed:
-            _, by, live = self._live.popleft()
+        while self._live and self._live[0][0] <= self._handed and self._live[0][1] <= self._told_notices:
+            _, _, by, live = self._live.popleft()
             if now <= by:
                 live.token = self._token
                 return live
@@ -242,10 +244,12 @@ class Inbox:
 
     def take(self, now: int) -> Delivered | LiveDelivered | Notice | None:
         """The next for the application at `now`, monotonic; it is given thereby."""
-        while not self._notices or self._notices[0][0] > self._handed:
+        while True:
             live = self._take_live(now)
             if live is not None:
                 return live
+            if self._notices and self._notices[0][0] <= self._handed:
+                return self._take_notice()
             if not self._hand:
                 return None
             entry, item, own = self._hand.popleft()
@@ -270,7 +274,10 @@ class Inbox:
                 entry.retained,
                 (entry.le, entry.pos),
             )
+
+    def _take_notice(self) -> Notice:
         notice = self._notices.popleft()[1]
+        self._told_notices += 1
         self._token = notice.token = self._token + 1
         self._given.append(notice)
         return notice

@@ -63,7 +63,10 @@ class LiveHost(HostNode):
 
 
 class LiveStationNode(StationNode):
-    """A station whose live messages are watched."""
+    """A station whose live messages are watched, and go worse ways than its rows."""
+
+    live_loss = live_slow = 0.0
+    """Shares of live frames that are lost, or come later by up to delta."""
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -74,9 +77,19 @@ class LiveStationNode(StationNode):
                     if channel not in self._full:
                         self._send_host(channel, frame)
                 return
-            case Broadcast(LiveCast(body=body)):
-                self._trace.tell("live taken", self.slot, label_in(body))
+            case Broadcast(LiveCast() as cast):
+                self.disk.sync()
+                self._trace.tell("live taken", self.slot, label_in(cast.body))
+                for peer in self.core.ledger.fifo.peers if self.core is not None else ():
+                    self._cast(peer, cast)
+                return
         super()._perform(effect)
+
+    def _cast(self, peer: int, cast: LiveCast) -> None:
+        if self._rng.random() >= self.live_loss:
+            slow = self._rng.random() < self.live_slow
+            delay = self._rng.randint(0, cast.delta) if slow else 0
+            self._world.after(delay, self._wired.send, self.slot, peer, cast)
 
 
 class LiveLoad:

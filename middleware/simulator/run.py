@@ -111,6 +111,7 @@ class Simulation:
         self.rights.at_once()
         for station in self.stations.values():
             station.told = self.operators.effect
+            station.live_loss, station.live_slow = options.live_loss, options.live_slow
         self.publish()
 
     @property
@@ -134,6 +135,7 @@ class Simulation:
             raise Violation("slot given twice", [f"station {sponsor} lets another one in as {slot}"])
         view = View((*sorted((sponsor, slot)),), serving=False, sponsor=sponsor)
         node = self.stations[slot] = self._station(slot, (), DurableState(view=view))
+        node.live_loss, node.live_slow = self.options.live_loss, self.options.live_slow
         node.told, node.known = self.operators.effect, {host.number: host.name for host in self.hosts}
         node.faults = self._faults()
         self.rights.tell(node)

@@ -129,6 +129,10 @@ class Options:
     live_delta: int
     live_skew: int
     live_entries: int
+    live_loss: float
+    """Share of live frames that are lost, and ..."""
+    live_slow: float
+    """... that come later by up to delta."""
 
     def link_model(self) -> LinkModel:
         """How the links behave in the fault phase."""
@@ -305,13 +309,21 @@ def _draw_topics(scenario: str, seed: int) -> dict[str, Any]:
 def _draw_live(scenario: str, seed: int) -> dict[str, Any]:
     """Clocks are as far off as live service allows, and a stamp may run ahead of its clock by some microseconds."""
     if scenario != "mixed-live":
-        return {"live": 0, "live_delta": 500 * MS, "live_skew": 50 * MS, "live_entries": 4}
-    skew = stream(seed, "live_skew").choice((0, 2 * MS, 20 * MS))
+        fixed = {"live_delta": 500 * MS, "live_skew": 50 * MS, "live_entries": 4}
+        return {"live": 0, **fixed, "live_loss": 0.0, "live_slow": 0.0}
+
+    def pick(name: str, *choices: Any) -> Any:
+        return stream(seed, name).choice(choices)
+
+    skew = pick("live_skew", 0, 2 * MS, 20 * MS)
     return {
         "live": stream(seed, "live").randint(10, 120),
-        "live_delta": stream(seed, "live_delta").choice((30 * MS, 100 * MS, 400 * MS)),
-        "duration": stream(seed, "live_duration").choice((600 * MS, 1500 * MS, 3 * SECOND)),
+        "live_delta": pick("live_delta", 30 * MS, 100 * MS, 400 * MS),
+        "live_loss": pick("live_loss", 0.0, 0.1, 0.3),
+        "live_slow": pick("live_slow", 0.0, 0.1, 0.5),
+        "live_entries": pick("live_entries", 0, 1, 4, 4),
+        "wired_loss": pick("live_wired_loss", 0.0, 0.0, 0.0, 0.05, 0.3),
+        "duration": pick("live_duration", 600 * MS, 1500 * MS, 3 * SECOND),
         "skew": skew,
         "live_skew": 2 * skew + MS,
-        "live_entries": stream(seed, "live_entries").choice((0, 1, 4, 4)),
     }

@@ -129,7 +129,7 @@ class StationCore:
         self._delivery.run(ledger.own)
         ledger.out += self.live.tagged(ledger.fifo.pump(ledger.now))
         self.uplink.flush()
-        self.downlink.flush()
+        self.live.flush()
         self.bodies.expire(giving_up=False)
         ledger.out += ledger.fifo.tick(ledger.now, ledger.hlc)
         out, ledger.out = ledger.out, []

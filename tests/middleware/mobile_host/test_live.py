@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roamcast.middleware.host_frames import LiveData, LiveMsg, LiveRefused
+from roamcast.middleware.host_frames import LiveData, LiveMsg, LiveRefused, Unsubscribed
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.effects import Delivered, LiveDelivered, Report
 from roamcast.middleware.mobile_host.errors import MessageTooLarge, NotAttached
@@ -85,3 +85,14 @@ def test_a_refusal_is_reported_and_the_session_goes_on(rig):
     (report,) = rig.of(Report)
     assert (report.event, report.fields["code"]) == ("live-refused", "clock")
     assert rig.core.status()["state"] == "open"
+
+
+def test_notices_keep_their_place_among_live_messages(rig, make_item):
+    """A subscription that has ended between two of them."""
+    rig.attach()
+    rig.msg(0, 1, (1, make_item(2, 1)))
+    rig.hear(live(1, b"before"))
+    rig.hear(Unsubscribed(1, ((1, 5, "t"),)))
+    rig.hear(live(1, b"after"))
+    words = [given.body if hasattr(given, "body") else given.topic for given in rig.take_all()]
+    assert words == [b"2.1", b"before", "t", b"after"]
