@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.live_gate import LiveGate
-from roamcast.middleware.custody.live_tags import LiveTagBook, pack, unpack
+from roamcast.middleware.custody.live_tags import LiveTagBook, newest_of, pack, unpack
 from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.delta_causal.errors import LiveRefused as NotSent
@@ -94,6 +94,7 @@ class Live:
     def pause(self) -> None:
         """Custody comes from a station that cannot say what its hosts were given."""
         self._perform(self.core.pause(self.ledger.wall))
+        self._overtake(self.core.newest)
 
     # ---- from a host ----
 
@@ -312,7 +313,14 @@ class Live:
         past = unpack(ext[EXT]) if EXT in ext else NOTHING
         if past != NOTHING:
             self._perform(self.core.inherit(past, self.ledger.wall))
+            self._overtake(newest_of(past))
         return {name: value for name, value in ext.items() if name != EXT}
+
+    def _overtake(self, stamp: int) -> None:
+        """A host that comes may have been given elsewhere what was taken here, and still waits here for its floor."""
+        kept = deque(one for one in self._own if one[0][0] > stamp or "live_own" in self.ledger.mutants)
+        self.counts["overtaken"] += len(self._own) - len(kept)
+        self._own = kept
 
     # ---- time ----
 

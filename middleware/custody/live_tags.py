@@ -31,7 +31,7 @@ class LiveTagBook:
         if past == NOTHING or row in self._tags:
             return
         self._tags[row] = past
-        self._ages.append((min(_newest(past), self._core.bound(self._core.clock)), row))
+        self._ages.append((min(newest_of(past), self._core.bound(self._core.clock)), row))
         while self._ages and self._core.is_past(self._ages[0][0]):
             del self._tags[self._ages.popleft()[1]]
 
@@ -63,10 +63,11 @@ class LiveTagBook:
         past = self._tags.get(row.id, NOTHING)
         if past == NOTHING and row.slot < len(self._stored) and row.n <= self._stored[row.slot]:
             past = Past((), self._core.bound(min(row.hlc, clock)))
-        return NOTHING if self._core.is_past(_newest(past)) else past
+        return NOTHING if self._core.is_past(newest_of(past)) else past
 
 
-def _newest(past: Past) -> int:
+def newest_of(past: Past) -> int:
+    """No stamp in it is larger."""
     return past.entries[-1][0] if past.entries else past.horizon
 
 

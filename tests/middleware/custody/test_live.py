@@ -304,3 +304,20 @@ def test_what_is_over_by_a_fast_clock_does_not_come_after_what_follows_it(net, t
     assert c.got == [b"*y"]
     net.release()
     assert c.got == [b"*y"] and counts(net, 3)["overtaken"] == 1
+
+
+@pytest.mark.rules("live_own")
+def test_a_handoff_repeats_nothing_that_waits_where_it_was_taken(net, trio):
+    """x waits at 1 for a row that its host has brought along; b is given it at 3, where that row is, and moves to 1."""
+    a, b, c = trio
+    hold(net, DataBatch, 2, 1)
+    b.send(b"row")
+    net.deliver()
+    b.ack()
+    b.attach(1)
+    b.live(b"x")
+    net.deliver()
+    assert c.got == [b"row", b"*x"] and a.got == []
+    c.attach(1)
+    net.release()
+    assert a.got[:1] == [b"row"] and c.got == [b"row", b"*x"]
