@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.ledger import Ledger
+from roamcast.middleware.custody.live_floors import LiveFloors
 from roamcast.middleware.custody.live_gate import LiveGate
 from roamcast.middleware.custody.live_tags import LiveTagBook, newest_of, pack, unpack
 from roamcast.middleware.custody.record import EVERYWHERE, Record
@@ -36,8 +37,6 @@ from roamcast.middleware.settings import Settings
 from roamcast.middleware.station_frames import DataBatch
 from roamcast.middleware.vectors import covers, merged
 
-WAITING_MAX = 10_000
-"""Live messages that wait for their floors; more are dropped."""
 BODY_BYTES_MAX = 64 << 10
 EXT = "live"
 """Extension of STATE: what the host may have been given. No part of the record."""
@@ -62,8 +61,7 @@ class Live:
         self._subscriptions = subscriptions
         self._tags: LiveTagBook
         self._peers: tuple[int, ...] = ()
-        self._waiting: dict[Id, LiveCast] = {}
-        """They came, and their floors are not here."""
+        self._floors = LiveFloors(ledger)
         self._own: deque[tuple[Id, LiveCast]] = deque()
         """Taken here and sent, not yet given to hosts here."""
         self._early: list[Deliver] = []
@@ -158,30 +156,16 @@ class Live:
         if self.gate.closed() is not None:
             self.counts["refused"] += 1
             return
-        name = (cast.stamp, slot)
-        if self._is_behind(cast):
-            if len(self._waiting) >= WAITING_MAX:
-                self.counts["full"] += 1
-            elif name not in self._waiting:
-                self._waiting[name] = cast
-            return
-        self._enter(name, cast)
+        blocker = self._floors.blocker(cast)
+        if blocker is None:
+            self._enter((cast.stamp, slot), cast)
+        elif not self._floors.hold((cast.stamp, slot), cast, blocker):
+            self.counts["full"] += 1
 
     def _fault(self, cast: LiveCast) -> str | None:
         if cast.kind not in KINDS or not 0 <= cast.deadline <= cast.delta or len(cast.body) > BODY_BYTES_MAX:
             return f"kind {cast.kind}, deadline {cast.deadline}, delta {cast.delta}, {len(cast.body)} bytes"
         return None
-
-    def _is_behind(self, cast: LiveCast) -> bool:
-        """Whether rows that it follows have no place here yet. What exists nowhere any more holds nobody up.
-
-        A slot that is not known yet is that of a station that is about to join.
-        """
-        if "live_floor" in self.ledger.mutants:
-            return False
-        origins, view = self.ledger.table.origins, self.ledger.view
-        width = self.ledger.table.width
-        return any(slot >= width or origins[slot].delivered < view.cut_of(slot, n) for slot, n in cast.floor)
 
     def _enter(self, name: Id, cast: LiveCast) -> None:
         stamp, slot = name
@@ -201,11 +185,11 @@ class Live:
 
     def pump(self) -> None:
         """What has its floor here now goes on: behind the frames of all rows that have taken their places."""
-        while self._own and not self._is_behind(self._own[0][1]):
+        while self._own and self._floors.blocker(self._own[0][1]) is None:
             self._hand(*self._own.popleft())
-        if self._waiting:
-            for name in sorted(name for name, cast in self._waiting.items() if not self._is_behind(cast)):
-                self._enter(name, self._waiting.pop(name))
+        if self._floors:
+            for name, cast in self._floors.freed():
+                self._enter(name, cast)
 
     def _hand(self, name: Id, cast: LiveCast) -> None:
         """To every host here that it is for and that has been sent all that it is owed; to the others never."""
@@ -274,7 +258,7 @@ class Live:
 
     def _before(self, row: Row) -> None:
         """`row` is about to take its place, and waits for nothing: what goes before it goes now or never."""
-        if self._own or self._waiting:
+        if self._own or self._floors:
             self.pump()
         past = self._tags.of(row)
         if past != NOTHING and row.slot != self.ledger.own and "live_settle" not in self.ledger.mutants:
@@ -282,7 +266,7 @@ class Live:
 
     def placed(self) -> None:
         """A row has taken its place."""
-        if self._own or self._waiting:
+        if self._own or self._floors:
             self.pump()
 
     def learn(self, batch: DataBatch) -> None:
@@ -296,7 +280,7 @@ class Live:
 
     def _tagged(self, effect: Effect) -> Effect:
         if isinstance(effect, Broadcast | SendPeer) and isinstance(effect.frame, DataBatch):
-            live = self._tags.of_batch(effect.frame, self.ledger.wall)
+            live = self._tags.of_batch(effect.frame)
             if live:
                 effect.frame = replace(effect.frame, live=live)
         return effect
@@ -328,23 +312,22 @@ class Live:
         """What is over, and what waits no longer."""
         self._perform(self.core.expire(self.ledger.wall))
         self.pump()
-        if self._waiting or self._own:
-            clock = self.core.clock
-            over = [name for name, cast in self._waiting.items() if name[0] + cast.delta < clock]
-            for name in over:
-                del self._waiting[name]
-            while self._own and self._own[0][0][0] + self._own[0][1].delta < clock:
-                self._own.popleft()
-                over.append((0, 0))
-            self.counts["behind"] += len(over)
+        if behind := self._floors.forget(self.core.clock):
+            self.counts["behind"] += behind
+        while self._own and self._own_over() <= self.core.clock:
+            self._own.popleft()
+            self.counts["behind"] += 1
+
+    def _own_over(self) -> int:
+        (stamp, _), cast = self._own[0]
+        return stamp + cast.delta + 1
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next, monotonic."""
         if not self.ledger.wall:
             return None  # no tick yet
-        due = [name[0] + cast.delta + 1 for name, cast in [*self._waiting.items(), *list(self._own)[:1]]]
-        if (core := self.core.next_deadline()) is not None:
-            due.append(core)
+        own = self._own_over() if self._own else None
+        due = [at for at in (own, self._floors.next_deadline(), self.core.next_deadline()) if at is not None]
         return self.ledger.now + max(0, min(due) - self.core.clock) if due else None
 
 

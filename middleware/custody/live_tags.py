@@ -22,6 +22,7 @@ class LiveTagBook:
     def __init__(self, core: LiveStation, stored: list[int]) -> None:
         self._core = core
         self._stored = stored
+        self._start = core.clock
         self._tags: dict[MessageId, Past] = {}
         self._ages: deque[tuple[int, MessageId]] = deque()
         """(newest stamp, row) in the order of their coming, which is nearly that of stamps."""
@@ -48,21 +49,23 @@ class LiveTagBook:
             if at >= 0:
                 self.keep(row.id, live[at][1])
 
-    def of_batch(self, batch: DataBatch, clock: int) -> LiveTags:
+    def of_batch(self, batch: DataBatch) -> LiveTags:
         """What a frame has to say of its rows."""
+        if not self._tags and self._core.is_past(self._core.bound(self._start)):
+            return ()
         found: list[tuple[int, Past]] = []
         before = NOTHING
         for row in batch.rows:
-            past = self._told(row, clock)
+            past = self._told(row)
             if past != before:
                 found.append((row.n, past))
                 before = past
         return tuple(found)
 
-    def _told(self, row: Row, clock: int) -> Past:
+    def _told(self, row: Row) -> Past:
         past = self._tags.get(row.id, NOTHING)
         if past == NOTHING and row.slot < len(self._stored) and row.n <= self._stored[row.slot]:
-            past = Past((), self._core.bound(min(row.hlc, clock)))
+            past = Past((), self._core.bound(min(row.hlc, self._start)))
         return NOTHING if self._core.is_past(newest_of(past)) else past
 
 
