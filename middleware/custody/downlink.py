@@ -175,8 +175,8 @@ class Downlink:
         elif positions is not None:
             positions.append(position)
 
-    def flush(self) -> None:
-        """Append the tick's frames to the effects."""
+    def flush(self, early: bool = False) -> None:
+        """Append the tick's frames to the effects; early: those of the hosts that stand at or beside the front."""
         table = self.ledger.table
         end = table.last_position
         if self._owners or self._spoken:
@@ -191,7 +191,7 @@ class Downlink:
                 self.serve(channel)
         self._owners.clear()
         self._spoken.clear()
-        due, self._due = self._due, {}
+        due, self._due = ({}, self._due) if early else (self._due, {})
         for channel, record in due.items():
             self._serve(channel, record, end)
 

@@ -202,7 +202,7 @@ class Live:
             self.counts["overtaken"] += 1  # it may come before something that a station with a fast clock has sent
             return
         made = len(ledger.out)
-        self._downlink.flush()
+        self._downlink.flush(early=True)
         self._early += [effect for effect in ledger.out[made:] if isinstance(effect, Deliver)]
         groups: dict[int, list[Channel]] = {}
         for channel in self._channels(cast):
