@@ -245,10 +245,14 @@ class Live:
         self._downlink.flush()
         early, self._early = self._early, []
         for effect in early:
-            effect.channels = [channel for channel in effect.channels if channel in self.ledger.channels]
+            effect.channels = [channel for channel in effect.channels if self._is_served(channel)]
         if any(not effect.channels for effect in early):
             out = self.ledger.out
             self.ledger.out = [one for one in out if not isinstance(one, Deliver) or one.channels]
+
+    def _is_served(self, channel: Channel) -> bool:
+        record = self.ledger.channels.get(channel)
+        return record is not None and record.state == "open"
 
     # ---- beside rows ----
 
