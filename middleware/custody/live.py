@@ -64,8 +64,10 @@ class Live:
         self._floors = LiveFloors(ledger)
         self._own: deque[tuple[Id, LiveCast]] = deque()
         """Taken here and sent, not yet given to hosts here."""
-        self._early: list[Deliver] = []
-        """Frames of rows that were made before the end of this tick."""
+        self._early: list[Deliver | SendLive] = []
+        """Frames that were made before the end of this tick ..."""
+        self._stripped: set[Channel] = set()
+        """... and whose hosts have lost rights since."""
         self._behind: dict[Channel, Record] = {}
         """Hosts that may have been given more elsewhere than is here."""
 
@@ -202,8 +204,8 @@ class Live:
             self.counts["overtaken"] += 1  # it may come before something that a station with a fast clock has sent
             return
         made = len(ledger.out)
+        self._note_stripped()
         self._downlink.flush(early=True)
-        self._early += [effect for effect in ledger.out[made:] if isinstance(effect, Deliver)]
         groups: dict[int, list[Channel]] = {}
         for channel in self._channels(cast):
             end = self._downlink.end_of(channel)
@@ -216,6 +218,7 @@ class Live:
             frame = LiveMsg(last, name, sender, cast.incarnation32, cast.kind, topic, left, cast.body)
             self.counts["given"] += len(channels)
             ledger.out.append(SendLive(channels, frame))
+        self._early += [effect for effect in ledger.out[made:] if isinstance(effect, Deliver | SendLive)]
 
     def _channels(self, cast: LiveCast) -> list[Channel]:
         """Whose hosts it is for: attached, not the sender, and not having been given more than is here."""
@@ -241,18 +244,24 @@ class Live:
 
     def flush(self) -> None:
         """The frames of the tick, of rows. What was made early for a session that has ended since is taken back: its
-        rows may be dropped in this very tick."""
+        rows may be dropped in this very tick. So is what its host may not receive any more: it attaches again."""
+        self._note_stripped()
         self._downlink.flush()
         early, self._early = self._early, []
         for effect in early:
             effect.channels = [channel for channel in effect.channels if self._is_served(channel)]
+        self._stripped.clear()
         if any(not effect.channels for effect in early):
             out = self.ledger.out
-            self.ledger.out = [one for one in out if not isinstance(one, Deliver) or one.channels]
+            self.ledger.out = [one for one in out if not isinstance(one, Deliver | SendLive) or one.channels]
 
     def _is_served(self, channel: Channel) -> bool:
         record = self.ledger.channels.get(channel)
-        return record is not None and record.state == "open"
+        return record is not None and record.state == "open" and channel not in self._stripped
+
+    def _note_stripped(self) -> None:
+        if self._early:
+            self._stripped |= self._subscriptions.stripped
 
     # ---- beside rows ----
 
