@@ -98,6 +98,8 @@ class Inbox:
         """To be given once so many were in hand and are not any more."""
         self._presence: dict[tuple[str, int], tuple[int, bool]] = {}
         """Host and its incarnation -> (attempt, away) as last given."""
+        self._subscribed: dict[str, MessageId] = {}
+        """Topic -> the last own SUB that the application was given."""
         self._late: dict[MessageId, Entry] = {}
         self._remembered: dict[int, deque[Entry]] = {}
         """Per origin, ascending: given or acknowledged in an earlier session and not replayed yet in this one."""
@@ -185,10 +187,14 @@ class Inbox:
     def end(self, ended: tuple[tuple[int, int, str], ...], welcome: bool) -> None:
         """A station says which subscriptions have ended without the host's doing: in its WELCOME, or later."""
         notices, fact = self._ended.heard(ended, self.le, welcome)
+        late = {notice.sub for notice in notices if self._subscribed.get(notice.topic, notice.sub) != notice.sub}
         for notice in notices:
-            self.notify(notice)
+            if notice.sub not in late:
+                self.notify(notice)
         if fact is not None and "end_not_saved" not in self._mutants:
             self.facts.append(fact)
+        if late:  # the application has subscribed anew since, and was given that
+            self.facts.append(self._ended.told(late))
 
     # ---- stream ----
 
@@ -226,6 +232,8 @@ class Inbox:
                 entry.acked = True
                 self.advance()
                 continue
+            if item.kind is Kind.SUB:
+                self._subscribed[item.topic] = (item.slot, item.n)
             self._token = entry.token = self._token + 1
             self._given.append(entry)
             return Delivered(
