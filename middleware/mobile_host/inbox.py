@@ -187,7 +187,7 @@ class Inbox:
     def end(self, ended: tuple[tuple[int, int, str], ...], welcome: bool) -> None:
         """A station says which subscriptions have ended without the host's doing: in its WELCOME, or later."""
         notices, fact = self._ended.heard(ended, self.le, welcome)
-        late = {notice.sub for notice in notices if self._subscribed.get(notice.topic, notice.sub) != notice.sub}
+        late = {notice.sub for notice in notices if self._is_former(notice)}
         for notice in notices:
             if notice.sub not in late:
                 self.notify(notice)
@@ -195,6 +195,11 @@ class Inbox:
             self.facts.append(fact)
         if late:  # the application has subscribed anew since, and was given that
             self.facts.append(self._ended.told(late))
+
+    def _is_former(self, notice: SubscriptionEnded) -> bool:
+        """Whether the application was given a later SUB on that topic, as far as numbers of one origin tell."""
+        slot, n = self._subscribed.get(notice.topic, notice.sub)
+        return slot == notice.sub[0] and n > notice.sub[1]
 
     # ---- stream ----
 
