@@ -10,6 +10,8 @@ from typing import Any
 from roamcast.middleware.simulator import scenario as stations
 from roamcast.middleware.simulator.lan.keys_options import draw_keys
 from roamcast.middleware.simulator.lan.keys_run import run_keys
+from roamcast.middleware.simulator.live.options import draw_live
+from roamcast.middleware.simulator.live.run import run_live
 from roamcast.middleware.simulator.run import Drawn, Result, run
 from roamcast.middleware.simulator.unicast.options import draw_unicast
 from roamcast.middleware.simulator.unicast.run import run_unicast
@@ -17,8 +19,10 @@ from roamcast.middleware.simulator.unicast.run import run_unicast
 LAN = "lan"
 """The LAN update layer alone."""
 CMD = "cmd"
-"""The causal unicast alone; all other scenarios are of stations and hosts."""
-SCENARIOS = (*stations.SCENARIOS, LAN, CMD)
+"""The causal unicast alone."""
+LIVE = "live"
+"""Delta-causal messages alone; all other scenarios are of stations and hosts."""
+SCENARIOS = (*stations.SCENARIOS, LAN, CMD, LIVE)
 
 Job = tuple[str, int, frozenset[str], Mapping[str, Any]]
 
@@ -27,6 +31,8 @@ def draw(scenario: str, seed: int, overrides: Mapping[str, Any]) -> Drawn:
     """The options of a seed. Raises ValueError for an unknown scenario or option."""
     if scenario == CMD:
         return draw_unicast(seed, overrides)
+    if scenario == LIVE:
+        return draw_live(seed, overrides)
     return draw_keys(seed, overrides) if scenario == LAN else stations.draw(scenario, seed, overrides)
 
 
@@ -52,6 +58,8 @@ def _one(job: Job) -> Result:
         return run_keys(seed, mutants, overrides)
     if scenario == CMD:
         return run_unicast(seed, mutants, overrides)
+    if scenario == LIVE:
+        return run_live(seed, mutants, overrides)
     return run(scenario, seed, mutants, overrides)
 
 

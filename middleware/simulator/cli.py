@@ -17,6 +17,7 @@ from typing import Any
 
 from roamcast.middleware.simulator.campaign import SCENARIOS, campaign, draw
 from roamcast.middleware.simulator.lan.study import Finding, study_theorems, study_windows
+from roamcast.middleware.simulator.live.study import study_max_cb
 from roamcast.middleware.simulator.run import Result
 from roamcast.middleware.simulator.unicast.study import study_records
 
@@ -27,6 +28,7 @@ STUDIES: dict[str, tuple[Study, str, int]] = {
     "lan": (study_windows, "how briefly nodes of a LAN may run together before updates come late (paper 004)", 300),
     "lan-theorems": (study_theorems, "whether the theorems of paper 004 hold, and how near runs come to them", 300),
     "s-records": (study_records, "what a mail between stations carries beside the matrix and SES (paper 002)", 3),
+    "max-cb": (study_max_cb, "how long live messages wait, and what their tags hold, by MAX_CB (paper 003)", 3),
 }
 """Name -> (the study, what it measures, seeds that are enough)."""
 
