@@ -47,6 +47,8 @@ class Admission:
         """When attached hosts are asked for what they have sent, unless they have told it."""
         self._unbound: set[MH] = set()
         """Hosts here that no row said to be bound when they came: it may have gone with the lost station."""
+        self._came: dict[MH, Record] = {}
+        """Of hosts in `_claims` who came here since."""
         self._claims: dict[MH, tuple[int, int]] = {}
         """(station, arr) of a claim that this station has noted: a later custody may be on its way here."""
         self._own_numbers: dict[MH, set[int]] = {}
@@ -316,8 +318,16 @@ class Admission:
     # ---- time ----
 
     def expire(self) -> None:
-        """Ask attached hosts that have not told it yet."""
+        """Ask attached hosts that have not told it yet; tell stations whose claim of a host is out of date."""
         ledger = self.ledger
+        for mh, record in list(self._came.items()):
+            station, e = self._claims[mh]
+            if record.state != "open" or ledger.get(mh, record.arr) is not record:
+                del self._came[mh]
+            elif record.le > e and (record.ready or not record.link):  # before, the other one may guard for it
+                del self._came[mh], self._claims[mh]
+                if station != ledger.own:
+                    ledger.ask(station, Claimed(mh, record.le))
         if self._ask_at is None or ledger.now < self._ask_at:
             return
         left = [(c, r) for c, r in ledger.channels.items() if not r.asked and r.state == "open" and not r.join]
@@ -330,9 +340,8 @@ class Admission:
 
     def opened(self, record: Record) -> None:
         """A session was opened: its host is asked too, as long as there are lost stations."""
-        station, e = self._claims.pop(record.mh, (self.ledger.own, 0))
-        if station != self.ledger.own and record.le > e:
-            self.ledger.ask(station, Claimed(record.mh, record.le))
+        if record.mh in self._claims:
+            self._came[record.mh] = record
         if self.ledger.view.lost:
             if not record.join and self.ledger.bound(record.mh) is None:
                 self._unbound.add(record.mh)

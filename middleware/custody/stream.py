@@ -148,7 +148,12 @@ def advance(ledger: Ledger, record: Record, position: int, vector: Vector | None
     record.base = raised(record.base, ledger.table.vector_at(position) if vector is None else vector)
     if record.dead:
         base = record.base
-        kept = {sub: told for sub, told in record.dead.items() if not told[1] or sub[1] > entry(base, sub[0])}
+        stand = {ledger.topic_name(topic) for topic in record.subs}  # the host has a later SUB, and acknowledged it
+        kept = {
+            sub: (name, told)
+            for sub, (name, told) in record.dead.items()
+            if sub[1] > entry(base, sub[0]) or not (told or name in stand)
+        }
         if kept != record.dead:
             record.set_dead(kept)
 

@@ -111,6 +111,8 @@ class Inbox:
         """Live messages that came and were too old once the application took what was before them."""
         self._presence: dict[tuple[str, int], tuple[int, bool]] = {}
         """Host and its incarnation -> (attempt, away) as last given."""
+        self._subscribed: dict[str, MessageId] = {}
+        """Topic -> the last own SUB that the application was given."""
         self._late: dict[MessageId, Entry] = {}
         self._remembered: dict[int, deque[Entry]] = {}
         """Per origin, ascending: given or acknowledged in an earlier session and not replayed yet in this one."""
@@ -199,10 +201,19 @@ class Inbox:
     def end(self, ended: tuple[tuple[int, int, str], ...], welcome: bool) -> None:
         """A station says which subscriptions have ended without the host's doing: in its WELCOME, or later."""
         notices, fact = self._ended.heard(ended, self.le, welcome)
+        late = {notice.sub for notice in notices if self._is_former(notice)}
         for notice in notices:
-            self.notify(notice)
+            if notice.sub not in late:
+                self.notify(notice)
         if fact is not None and "end_not_saved" not in self._mutants:
             self.facts.append(fact)
+        if late:  # the application has subscribed anew since, and was given that
+            self.facts.append(self._ended.told(late))
+
+    def _is_former(self, notice: SubscriptionEnded) -> bool:
+        """Whether the application was given a later SUB on that topic, as far as numbers of one origin tell."""
+        slot, n = self._subscribed.get(notice.topic, notice.sub)
+        return slot == notice.sub[0] and n > notice.sub[1]
 
     # ---- stream ----
 
@@ -258,6 +269,8 @@ class Inbox:
                 entry.acked = True
                 self.advance()
                 continue
+            if item.kind is Kind.SUB:
+                self._subscribed[item.topic] = (item.slot, item.n)
             self._token = entry.token = self._token + 1
             self._given.append(entry)
             return Delivered(

@@ -318,9 +318,13 @@ class Judge:
         certain = message.stored or message.given_to_any or mine
         return not (certain and self._owed(message, life)) or self.is_gone(message)
 
+    def look_again(self) -> None:
+        """`missing` begins anew: a message that nobody was sure of may have been given to somebody since."""
+        self._settled = dict.fromkeys(self._settled, 0)
+
     def finish(self, hosts: Sequence[str]) -> None:
         """Demand that everything owed to `hosts` (those that came back) has arrived."""
-        self._settled = dict.fromkeys(self._settled, 0)
+        self.look_again()
         found = self.missing(hosts)
         if found is None:
             if untold := self.untold(hosts):

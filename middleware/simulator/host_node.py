@@ -28,7 +28,7 @@ from roamcast.middleware.mobile_host.effects import (
 )
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import AgentImage, NewIncarnation
-from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, Kind
+from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, Kind, MessageId
 from roamcast.middleware.simulator.disk import Disk
 from roamcast.middleware.simulator.habits import STATES, Habits
 from roamcast.middleware.simulator.links import Connection, RadioNet, StationSide
@@ -76,8 +76,8 @@ class HostNode:
         """What the application was told last of other hosts."""
         self._held: list[tuple[int, str | None]] = []
         """(token, label)."""
-        self._unsaved_ends: list[str] = []
-        """Topics whose subscriptions' ends this tick has told and not saved yet."""
+        self._unsaved_ends: list[MessageId] = []
+        """SUBs whose ends this tick has told and not saved yet."""
         self._take_at = 0
         self._ack_timer = False
 
@@ -238,9 +238,9 @@ class HostNode:
         try:
             self._perform(core.flush(), [self._unsaved_ends.clear, *done])
         except _Killed:
-            for _ in self._unsaved_ends:  # a driver gives what it takes once the tick is saved
-                self._trace.tell("not ended", self.name)
             self.kill()
+            for _ in set(self._unsaved_ends) - self.disk.state.ended.keys():  # a driver gives what is saved alone
+                self._trace.tell("not ended", self.name)
             return
         deadline = core.next_deadline()
         if deadline is not None:
@@ -286,7 +286,7 @@ class HostNode:
                 self._trace.tell("given", self.name, label, stamp)
                 return label
             case SubscriptionEnded(topic=topic):
-                self._unsaved_ends.append(topic)
+                self._unsaved_ends.append(given.sub)
                 self._trace.tell("ended", self.name, topic)
             case Discontinuity():
                 self._trace.tell("gap", self.name)

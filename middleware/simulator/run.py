@@ -319,14 +319,20 @@ class Simulation:
         living = [host for host in living if not host.left]
         names = [host.name for host in living]
 
+        def missing() -> list[str]:
+            found = self.judge.missing(names)
+            return ["{} waits for {}".format(*found)] if found else []
+
         def waiting() -> list[str]:
-            missing = self.judge.missing(names)
-            if missing:
-                return ["{} waits for {}".format(*missing)]
+            if left := missing():
+                return left
             self.operators.release()
             untold = self.judge.untold(names)
             late = ([untold] if untold else []) + undrained(self) + unsettled(self, living)
-            return late or shown(self) or values_differ(self, names) or subscriptions_differ(self, names)
+            late = late or shown(self) or values_differ(self, names) or subscriptions_differ(self, names)
+            if not late:
+                self.judge.look_again()
+            return late or missing()
 
         try:
             self._wait("no rest", RETURN_MAX, waiting)

@@ -265,6 +265,19 @@ def test_scenario_14_a_notice_that_was_lost_is_told_again_until_it_is_known(net,
     assert a.got == [b"+t", b"~t"]
 
 
+def test_an_end_is_not_told_to_a_host_that_has_acknowledged_a_later_subscription(net, crowd):
+    a, *_ = crowd
+    subscribe(net, a)
+    a.ack()
+    a.misses = (Unsubscribed,)
+    configure(net, deny=[a])
+    configure(net)
+    subscribe(net, a)
+    a.ack()
+    a.misses = ()
+    assert a.attach(2).ended == ()
+
+
 def test_rights_to_send(net, crowd):
     a, b, *_ = crowd
     subscribe(net, b)

@@ -18,6 +18,21 @@ def hold(net, *ways):
     net.hold = lambda source, target, frame: isinstance(frame, DataBatch) and (source, target) in ways
 
 
+def tell(net, p):
+    """Publisher p says something to all, then m on the topic, then something to all that follows both."""
+    p.send(b"first")
+    p.publish(TOPIC, "t", b"m")
+    p.send(b"all")
+    net.deliver()
+
+
+def move(net, a, to):
+    """Host a goes to this station; then everything that was held arrives."""
+    a.attach(to)
+    net.release()
+    net.run(SECOND)
+
+
 @pytest.fixture
 def changes_at_3(net, crowd):
     """Host a says SUB or UNSUB at station 3, hears no answer, and moves on while data waits on the ways given."""
@@ -40,14 +55,9 @@ def changes_at_3(net, crowd):
 def test_passed_before_the_sub_here_and_behind_it_there(net, changes_at_3):
     """m stands before the SUB at 1 and is passed; "all", which follows it, is given; at 3 m stands behind the SUB."""
     a, p = changes_at_3(SUB, (3, 1), (3, 2), (2, 3), to=1)
-    p.send(b"first")
-    p.publish(TOPIC, "t", b"m")
-    p.send(b"all")
-    net.deliver()
+    tell(net, p)
     assert a.got == [b"first", b"all"]
-    a.attach(3)
-    net.release()
-    net.run(SECOND)
+    move(net, a, to=3)
     assert a.got == [b"first", b"all", b"+t"]
 
 
@@ -59,9 +69,7 @@ def test_passed_behind_the_end_here_and_before_it_there(net, crowd, changes_at_3
     p.send(b"all")
     net.deliver()
     assert a.got == [b"+t", b"-t", b"all"]
-    a.attach(2)
-    net.release()
-    net.run(SECOND)
+    move(net, a, to=2)
     assert a.got == [b"+t", b"-t", b"all"]
 
 
@@ -74,9 +82,7 @@ def test_what_follows_a_message_given_behind_the_sub_is_given(net, changes_at_3)
     assert a.got == [b"+t", b"all"]
     hold(net, (3, 2), (2, 1))
     p.publish(TOPIC, "t", b"m")
-    a.attach(2)
-    net.release()
-    net.run(SECOND)
+    move(net, a, to=2)
     assert a.got == [b"+t", b"all", b"m"]
 
 
@@ -84,32 +90,22 @@ def test_what_follows_a_message_given_behind_the_sub_is_given(net, changes_at_3)
 def test_what_an_earlier_session_had_sent(net, changes_at_3):
     """The host has called here again, and did not hear the answer: it names the session in which it was given that."""
     a, p = changes_at_3(SUB, (3, 1), (3, 2), (2, 3), to=1)
-    p.send(b"first")
-    p.publish(TOPIC, "t", b"m")
-    p.send(b"all")
-    net.deliver()
+    tell(net, p)
     a.misses = (Welcome, Msg)
     a.hello(1)
     net.deliver()
     a.misses = ()
-    a.attach(3)
-    net.release()
-    net.run(SECOND)
+    move(net, a, to=3)
     assert a.got == [b"first", b"all", b"+t"]
 
 
 @pytest.mark.rules("order_anew")
 def test_a_station_that_died_since_does_not_know_what_it_sent(net, changes_at_3):
     a, p = changes_at_3(SUB, (3, 1), (3, 2), (2, 3), to=1)
-    p.send(b"first")
-    p.publish(TOPIC, "t", b"m")
-    p.send(b"all")
-    net.deliver()
+    tell(net, p)
     net.restart(1)
     configure(net, 1)
-    a.attach(3)
-    net.release()
-    net.run(SECOND)
+    move(net, a, to=3)
     assert a.got == [b"first", b"all", b"+t"]
 
 

@@ -108,6 +108,17 @@ def test_an_end_not_acknowledged_is_told_again_after_a_crash_and_an_acknowledged
     assert rig.take() is None
 
 
+def test_the_end_of_a_former_subscription_is_not_told_once_the_present_one_was_given(subscribed):
+    rig = subscribed
+    rig.msg(0, 1, (1, rig.sub()))
+    assert rig.take().id == (1, 5)
+    rig.hear(Unsubscribed(1, ((1, 3, "t"),)))
+    assert rig.take() is None
+    rig.hear(Unsubscribed(1, ((1, 5, "t"),)))
+    assert ended(rig.take()) == ((1, 5), "t")
+    assert rig.disk.ended == {(1, 3): None, (1, 5): "t"}
+
+
 def test_what_no_station_says_any_more_is_forgotten(rig):
     rig.attach(ended=((1, 5, "t"), (1, 6, "u")))
     rig.ack(rig.take())
