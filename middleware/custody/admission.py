@@ -49,6 +49,8 @@ class Admission:
         """Hosts here that no row said to be bound when they came: it may have gone with the lost station."""
         self._came: dict[MH, Record] = {}
         """Of hosts in `_claims` who came here since."""
+        self._tell_at: int | None = None
+        """When stations are told again that their claims of those are out of date."""
         self._claims: dict[MH, tuple[int, int]] = {}
         """(station, arr) of a claim that this station has noted: a later custody may be on its way here."""
         self._own_numbers: dict[MH, set[int]] = {}
@@ -245,6 +247,8 @@ class Admission:
             case Claimed(mh, e):
                 self._claimed(station, mh, e)
             case Noted(mh, e):
+                if mh in self._came and self._claims[mh][0] == station and self._claims[mh][1] < e:
+                    del self._came[mh], self._claims[mh]
                 record = ledger.get(mh, e)
                 if record is not None and record.link and record.prev == EVERYWHERE and record.ready:
                     record.noted.add(station)
@@ -320,14 +324,8 @@ class Admission:
     def expire(self) -> None:
         """Ask attached hosts that have not told it yet; tell stations whose claim of a host is out of date."""
         ledger = self.ledger
-        for mh, record in list(self._came.items()):
-            station, e = self._claims[mh]
-            if record.state != "open" or ledger.get(mh, record.arr) is not record:
-                del self._came[mh]
-            elif record.le > e and (record.ready or not record.link):  # before, the other one may guard for it
-                del self._came[mh], self._claims[mh]
-                if station != ledger.own:
-                    ledger.ask(station, Claimed(mh, record.le))
+        if self._came and (self._tell_at is None or self._tell_at <= ledger.now):
+            self._tell()
         if self._ask_at is None or ledger.now < self._ask_at:
             return
         left = [(c, r) for c, r in ledger.channels.items() if not r.asked and r.state == "open" and not r.join]
@@ -337,6 +335,22 @@ class Admission:
         if self._ask_at is None:
             self._own_numbers.clear()
             self._indexed.clear()
+
+    def _tell(self) -> None:
+        """Say to those whose claim of a host is out of date where it is, until they have noted it."""
+        ledger = self.ledger
+        told = False
+        for mh, record in list(self._came.items()):
+            station, e = self._claims[mh]
+            if record.state != "open" or ledger.get(mh, record.arr) is not record:
+                del self._came[mh]
+            elif record.le > e and (record.ready or not record.link):  # before, the other one may guard for it
+                if station == ledger.own or station not in ledger.view.living:
+                    del self._came[mh], self._claims[mh]
+                else:
+                    told = True
+                    ledger.ask(station, Claimed(mh, record.le))
+        self._tell_at = ledger.now + ASK_INTERVAL if told else None
 
     def opened(self, record: Record) -> None:
         """A session was opened: its host is asked too, as long as there are lost stations."""
@@ -349,4 +363,5 @@ class Admission:
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next."""
-        return self._ask_at
+        tell_at = self._tell_at if self._came else None
+        return min((at for at in (self._ask_at, tell_at) if at is not None), default=None)

@@ -90,17 +90,15 @@ class Handoff:
         if mh[0] in ledger.revoked or mh[1] == 0:
             ledger.ask(station, HandoffNack(mh, frame.e))  # order 0: refused
             return
-        if self.sessions.takeovers.suspended(mh[0]):
-            return  # the device waits where it calls
-        if ledger.gone(mh[0]):
-            return  # the station that asks learns it from the LEAVE row
+        if self.sessions.takeovers.suspended(mh[0]) or ledger.gone(mh[0]):
+            return  # the device waits where it calls; the station that asks learns of the end from the LEAVE row
         record = ledger.find(mh, frame.le)
         if record is None and frame.le == 0 and self.gate.closed() is None:
             record = self.sessions.joins.bind(mh)
         elif record is None and frame.le == 0 and ledger.get((mh[0], 0), 0) is not None:
             return  # binding needs a new number; asked again soon
         if record is None:
-            ledger.ask(station, HandoffNack(mh, frame.e, ledger.next_join_order()))
+            self.sessions.joins.disown(station, mh, frame.e)
             return
         promise = (station, frame.e)
         if record.moved_to == promise:
@@ -114,14 +112,17 @@ class Handoff:
             return
         if record.join and frame.le != record.sess:
             ledger.drop(record)  # the host never saw its WELCOME: it joins where it calls
-            ledger.ask(station, HandoffNack(mh, frame.e, ledger.next_join_order()))
+            self.sessions.joins.disown(station, mh, frame.e)
             return
-        if record.join and self.gate.closed() is not None:
+        if record.join and self.gate.closed():
             return
         fault = self.sessions.fault(record, frame.le, frame.c, frame.una)
         if fault is not None:
             ledger.out.append(Reject(station, "bad-claim", f"HANDOFF_REQ claims position {frame.c}"))
-            ledger.ask(station, HandoffNack(mh, frame.e, ledger.next_join_order() if fault == "reset" else 0))
+            if fault == "reset":
+                self.sessions.joins.disown(station, mh, frame.e)
+            else:
+                ledger.ask(station, HandoffNack(mh, frame.e))
             return
         if "late_data" not in ledger.mutants:
             self.sessions.end_session(record)

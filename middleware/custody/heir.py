@@ -369,6 +369,8 @@ class Heir:
             record.moved_to = (heir_of(record.moved_to[0]) or record.moved_to[0], record.moved_to[1])
         if record.prev is not None:
             record.prev = heir_of(record.prev) or record.prev
+        if record.state == "open" and record.prev == EVERYWHERE and "held_not_claimed" not in ledger.mutants:
+            record.link = True  # a later claim went past the retiring station, and its claimant may be lost since
         record.away_from, record.away_since = ledger.now, record.away_since or ledger.wall
         ledger.add(record)
         ledger.left.append(record)

@@ -14,6 +14,7 @@ from roamcast.middleware.effects import Channel
 from roamcast.middleware.host_frames import Hello
 from roamcast.middleware.rows import MH, Kind
 from roamcast.middleware.spool_writes import SpoolMove
+from roamcast.middleware.station_frames import HandoffNack
 from roamcast.middleware.vectors import covers
 from roamcast.middleware.writes import DropRecord, PutRecord, Write
 
@@ -42,6 +43,12 @@ class Joins:
         moved = [SpoolMove(old_key, record.key)] if record.spool else []
         ledger.write_row(Kind.BIND, *mh, PutRecord(record.image()), *moved, DropRecord(old_key))
         return record
+
+    def disown(self, station: int, mh: MH, e: int) -> None:
+        """No such session here: the host joins at the station that asks, in the place that it is given here."""
+        ledger = self._sessions.ledger
+        if ledger.orders(mh[0]):  # else it is asked again soon
+            ledger.ask(station, HandoffNack(mh, e, ledger.next_join_order()))
 
     def join(self, channel: Channel, mh: MH, frame: Hello, order: int) -> None:
         """A new incarnation without a record anywhere: an unconfirmed record of its own (O-3).

@@ -28,7 +28,7 @@ from roamcast.middleware.station_frames import BodyFrame, CustodyFrame, GroupFra
 from roamcast.middleware.topics import PRESENCE_PREFIX, Topics
 from roamcast.middleware.writes import DropRecord, DurableState, HostEntry, PutClock, PutRecord, PutRow, PutView, Write
 
-HLC_LIMIT = 1 << 61
+HLC_LIMIT = 1 << 53
 """Microseconds; a hybrid clock beyond it is no clock, and would overflow every store that followed it."""
 
 REPLACED_KEPT = 16
@@ -292,16 +292,26 @@ class Ledger:
     # ---- own stream ----
 
     def next_join_order(self) -> int:
-        """The place of the next join of a host that this station enrolled: it alone gives these numbers."""
+        """The place of the next join of a name that this station orders: it alone gives these numbers now.
+
+        Who orders in the place of a station that has ended does not know how far the clock of that one was: every end
+        that is settled begins a generation of its own, above all orders of those before.
+        """
         self.hlc = max(self.wall, self.hlc) + 1
         self.persist(PutClock(self.hlc))
-        return self.hlc
+        generation = 0 if "no_generation" in self.mutants else len(self.view.final)
+        return generation * HLC_LIMIT + min(self.hlc, HLC_LIMIT - 1)
+
+    def orders(self, host: int) -> bool:
+        """Whether this station can tell how many ends came before, as it must in the place of another one."""
+        return host >> 32 == self.own or self.view.closed.keys() == self.view.final.keys()
 
     def raise_join_order(self, order: int) -> None:
         """Joins are ordered above this from now on: another station, which may have ended, has ordered up to here."""
-        if self.hlc < order < HLC_LIMIT:
-            self.hlc = order
-            self.persist(PutClock(order))
+        clock = order % HLC_LIMIT
+        if self.hlc < clock:
+            self.hlc = clock
+            self.persist(PutClock(clock))
 
     def merge_clock(self, hlc: int) -> None:
         """The hybrid clock of something delivered or handed over here; one that cannot be a clock is not followed."""

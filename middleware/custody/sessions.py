@@ -163,7 +163,7 @@ class Sessions:
         ledger = self.ledger
         record = ledger.find(mh, frame.le)
         needs_number = record.join if record is not None else frame.le == 0
-        if needs_number and self.gate.closed() is not None:
+        if needs_number and (self.gate.closed() is not None or not ledger.orders(mh[0])):
             self.hold(channel, mh[0], frame)
             return
         if record is None and frame.le == 0:

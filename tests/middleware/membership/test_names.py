@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from roamcast.middleware.custody.record import Record
 from roamcast.middleware.host_frames import Ask, Msg, Reset, Wait, Welcome
 from roamcast.middleware.settings import SECOND
-from roamcast.middleware.station_frames import DataBatch, HandoffNack
+from roamcast.middleware.station_frames import Claims, DataBatch, HandoffNack
 
 
 def newest(net, host) -> list[int]:
@@ -217,5 +219,46 @@ def test_joins_are_ordered_above_all_that_was_heard(three):
     net.lose_station(1)
     a.renew()
     a.arrive(3)
+    net.run(5 * SECOND)
+    assert newest(net, a) == [a.incarnation] * 2
+
+
+@pytest.mark.parametrize(("mutants", "holds"), [((), True), (("no_generation",), False)])
+def test_joins_are_ordered_above_all_that_was_not_heard_either(make_net, mutants, holds):
+    """topics seed 1204822: the row of a join that the lost station had ordered, its clock ahead, came later."""
+    net = make_net(1, 2, 3, mutants=mutants)
+    a = net.enrol("a")
+    a.arrive(2)
+    net.hold = lambda source, target, frame: isinstance(frame, DataBatch) and source == 3
+    net.skews[1] = 3_600 * SECOND
+    a.renew()
+    a.arrive(3)
+    net.lose_station(1)
+    a.renew()
+    a.arrive(2)
+    net.release()
+    net.run(5 * SECOND)
+    assert (newest(net, a) == [a.incarnation] * 2) is holds
+
+
+def test_nobody_orders_in_the_place_of_another_while_an_end_is_not_settled(make_net):
+    """How many ends came before is not certain then."""
+    net = make_net(1, 2, 3, 4)
+    a = net.enrol("a")
+    a.arrive(1)
+    net.lose_station(1)
+    net.crash(4)
+    net.lose = lambda source, target, frame: isinstance(frame, Claims)
+    net.tick(2, lambda core: core.close_station(4, 0))
+    a.renew()
+    for slot in (2, 3):
+        a.hello(slot)
+        net.run(5 * SECOND)
+        assert not a.words(Welcome)
+        net.tick(slot, lambda core: core.channel_lost(a.channel))
+    a.hello(3)
+    net.lose = lambda *flight: False
+    net.run(20 * SECOND)
+    a.ack()
     net.run(5 * SECOND)
     assert newest(net, a) == [a.incarnation] * 2

@@ -103,10 +103,11 @@ def test_a_claim_meets_a_later_record_that_is_promised_on(make_net):
     assert states(net, a) == {1: [], 3: [], 4: [(a.e, "open", False)]}
 
 
-def test_a_claim_that_was_noted_meets_a_custody_that_was_on_its_way(make_net):
-    """Station 4 had nothing when it noted the claim, station 3 has nothing any more."""
+@pytest.mark.parametrize("lost", [((1, 3),), ((1, 3), (4, 1))])
+def test_a_claim_that_was_noted_meets_a_custody_that_was_on_its_way(make_net, lost):
+    """Station 4 had nothing when it noted the claim, station 3 has nothing any more; what 4 says may be lost, too."""
     net, a = promised_on(make_net)
-    net.lose = lambda source, target, frame: isinstance(frame, Claimed) and (source, target) == (1, 3)
+    net.lose = lambda source, target, frame: isinstance(frame, Claimed) and (source, target) in lost
     net.lose_station(2)
     net.run(2 * SECOND)
     a.arrive(4)
@@ -302,3 +303,28 @@ def test_older_records_beside_the_newest_go_when_another_station_claims_one(thre
     net.lose_station(1)
     net.run(60 * SECOND)
     assert states(net, a) == {2: [(a.e, "open", False)], 3: []}
+
+
+@pytest.mark.parametrize(("mutants", "left"), [((), []), (("held_not_claimed",), [(0, "open", False)])])
+def test_a_claim_that_the_retiring_station_did_not_answer_ends_what_its_heir_holds(make_net, mutants, left):
+    """topics seed 811706: the later claimant was lost, too, and nobody said that the host had gone on."""
+    net = make_net(1, 2, 3, 4, 5, mutants=mutants)
+    a = net.enrol("a")
+    a.arrive(1)
+    net.lose = lambda source, target, frame: isinstance(frame, Accept)
+    a.attach(4)
+    net.lose = lambda source, target, frame: False
+    net.lose_station(4)
+    net.run(10 * SECOND)
+    assert states(net, a)[1] == [(0, "open", False)]
+    net.hand_over(1, 3)
+    net.admit(a, 2)
+    a.ack()
+    net.run(2 * SECOND)
+    a.attach(5)
+    a.ack()
+    net.run(2 * SECOND)
+    net.lose_station(2)
+    net.end(1, 3)
+    net.run(30 * SECOND)
+    assert states(net, a) == {3: left, 5: [(a.e, "open", False)]}

@@ -15,6 +15,8 @@ FELL = {
     800531: "the end of a former subscription was told to a host that had subscribed anew",
     807557: "the guard of a host of a lost station went before the host was past its arrival elsewhere",
     811499: "the end of the present subscription was taken for that of a former one",
+    811706: "an heir kept an older record of a host that a lost station had claimed since",
+    1204822: "a device that had lost its state was ended for good: its former incarnation was taken for the newer",
 }
 """Seed of `topics` -> what was wrong."""
 
