@@ -93,10 +93,10 @@ class Handoff:
         if self.sessions.takeovers.suspended(mh[0]) or ledger.gone(mh[0]):
             return  # the device waits where it calls; the station that asks learns of the end from the LEAVE row
         record = ledger.find(mh, frame.le)
-        if record is None and frame.le == 0 and self.gate.closed() is None:
+        if record is None and frame.le == 0 and ledger.get((mh[0], 0), 0) is not None:
+            if self.gate.closed():
+                return  # binding needs a new number; asked again soon
             record = self.sessions.joins.bind(mh)
-        elif record is None and frame.le == 0 and ledger.get((mh[0], 0), 0) is not None:
-            return  # binding needs a new number; asked again soon
         if record is None:
             self.sessions.joins.disown(station, mh, frame.e)
             return
@@ -116,8 +116,7 @@ class Handoff:
             return
         if record.join and self.gate.closed():
             return
-        fault = self.sessions.fault(record, frame.le, frame.c, frame.una)
-        if fault is not None:
+        if (fault := self.sessions.fault(record, frame.le, frame.c, frame.una)) is not None:
             ledger.out.append(Reject(station, "bad-claim", f"HANDOFF_REQ claims position {frame.c}"))
             if fault == "reset":
                 self.sessions.joins.disown(station, mh, frame.e)

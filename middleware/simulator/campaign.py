@@ -12,7 +12,8 @@ from roamcast.middleware.simulator.lan.keys_options import draw_keys
 from roamcast.middleware.simulator.lan.keys_run import run_keys
 from roamcast.middleware.simulator.live.options import draw_live
 from roamcast.middleware.simulator.live.run import run_live
-from roamcast.middleware.simulator.run import Drawn, Result, run
+from roamcast.middleware.simulator.result import Drawn, Result
+from roamcast.middleware.simulator.run import run
 from roamcast.middleware.simulator.unicast.options import draw_unicast
 from roamcast.middleware.simulator.unicast.run import run_unicast
 

@@ -18,7 +18,7 @@ from typing import Any
 from roamcast.middleware.simulator.campaign import SCENARIOS, campaign, draw
 from roamcast.middleware.simulator.lan.study import Finding, study_theorems, study_windows
 from roamcast.middleware.simulator.live.study import study_max_cb
-from roamcast.middleware.simulator.run import Result
+from roamcast.middleware.simulator.result import Result
 from roamcast.middleware.simulator.unicast.study import study_records
 
 Study = Callable[[range, Callable[[str], None]], Finding]

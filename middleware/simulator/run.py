@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.mobile_host.core import AgentCore
@@ -23,6 +22,7 @@ from roamcast.middleware.simulator.live_traffic import LiveHost, LiveStationNode
 from roamcast.middleware.simulator.losses import Losses
 from roamcast.middleware.simulator.operators import Operators
 from roamcast.middleware.simulator.quiescence import Meter, undrained, unsettled
+from roamcast.middleware.simulator.result import Playable, Result
 from roamcast.middleware.simulator.scenario import Options, draw, stream
 from roamcast.middleware.simulator.station_faults import StationFaults
 from roamcast.middleware.simulator.world import Trace, World
@@ -37,44 +37,6 @@ QUIET_TRIES = 5
 """A cut that nobody noticed may still be found out in the first of them."""
 STEP = 100 * MS
 """Virtual time between two looks at whether a phase has reached its end."""
-
-
-class Drawn(Protocol):
-    """What a seed has drawn."""
-
-    def banner(self) -> str:
-        """All of it on one line."""
-
-
-class Playable(Protocol):
-    """The world of one seed."""
-
-    trace: Trace
-
-    @property
-    def options(self) -> Drawn:
-        """What was drawn."""
-
-    def run(self) -> None:
-        """All of it. Raises Violation."""
-
-    def counts(self) -> dict[str, int]:
-        """What the run did, for the campaign's table."""
-
-
-@dataclass(slots=True)
-class Result:
-    """What came of one seed."""
-
-    scenario: str
-    seed: int
-    options: Drawn
-    sha256: str
-    counts: dict[str, int]
-    rule: str = ""
-    """The broken promise; '' = none."""
-    witness: list[str] = field(default_factory=list)
-    tail: list[str] = field(default_factory=list)
 
 
 class Simulation:

@@ -29,7 +29,8 @@ from roamcast.middleware.simulator.lan.keys_node import (
 from roamcast.middleware.simulator.lan.keys_options import KeysOptions, draw_keys
 from roamcast.middleware.simulator.lan.medium import Medium, MediumModel
 from roamcast.middleware.simulator.lan.schedule import Power, Schedule, draw_schedule
-from roamcast.middleware.simulator.run import Result, play
+from roamcast.middleware.simulator.result import Result
+from roamcast.middleware.simulator.run import play
 from roamcast.middleware.simulator.scenario import stream
 from roamcast.middleware.simulator.world import Trace, World
 

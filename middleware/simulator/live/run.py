@@ -13,7 +13,8 @@ from roamcast.middleware.simulator.checkers import Violation
 from roamcast.middleware.simulator.live.judge import LiveJudge
 from roamcast.middleware.simulator.live.node import LiveNode
 from roamcast.middleware.simulator.live.options import DAY, LiveOptions, draw_live
-from roamcast.middleware.simulator.run import Result, play
+from roamcast.middleware.simulator.result import Result
+from roamcast.middleware.simulator.run import play
 from roamcast.middleware.simulator.scenario import stream
 from roamcast.middleware.simulator.world import Trace, World
 

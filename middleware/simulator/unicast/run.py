@@ -17,7 +17,8 @@ from roamcast.middleware.causal_unicast.station import MailStation
 from roamcast.middleware.settings import MS, SECOND
 from roamcast.middleware.simulator.checkers import Violation
 from roamcast.middleware.simulator.disk import disk_faults
-from roamcast.middleware.simulator.run import Result, play
+from roamcast.middleware.simulator.result import Result
+from roamcast.middleware.simulator.run import play
 from roamcast.middleware.simulator.scenario import stream
 from roamcast.middleware.simulator.unicast.accidents import Accidents
 from roamcast.middleware.simulator.unicast.judge import MailJudge
