@@ -15,6 +15,16 @@ LiveTags = tuple[tuple[int, Past], ...]
 
 
 @dataclass(slots=True, frozen=True)
+class LiveClock:
+    """What the clock of a station reads, now and then to each peer."""
+
+    wall: int
+    """UTC microseconds."""
+    yours: int | None
+    """By how much the peer's clock was ahead of it when the fastest of the peer's last frames came; None: none has."""
+
+
+@dataclass(slots=True, frozen=True)
 class LiveCast:
     """A live message of a host, from the station that took it to all others. It may be lost, doubled, overtaken."""
 

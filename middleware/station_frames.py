@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from roamcast.middleware.causal_unicast.frames import MailLinkFrame
 from roamcast.middleware.lan_update.records import LanFrame
-from roamcast.middleware.live_frames import LiveCast, LiveTags
+from roamcast.middleware.live_frames import LiveCast, LiveClock, LiveTags
 from roamcast.middleware.membership.view import GroupView, View
 from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem, Vector
 from roamcast.middleware.writes import HostEntry, LastValue, RecordImage
@@ -386,5 +386,6 @@ CustodyFrame = (
     | GroupQuery
 )
 LinkFrame = Link | WentBack | NoLink | Refusal
+LiveFrame = LiveCast | LiveClock
 PeerFrame = DataBatch | Claims | Nack | BodyFrame | CustodyFrame | GroupFrame | LanFrame | LiveCast
-StationFrame = LinkFrame | PeerFrame | MailLinkFrame
+StationFrame = LinkFrame | PeerFrame | MailLinkFrame | LiveClock

@@ -53,6 +53,11 @@ class GroupPort:
 
     # ---- from the core ----
 
+    def compare_clock(self, slot: int, ahead: int) -> None:
+        """By how much the clock of a peer is ahead of the own one, microseconds, as was just found."""
+        self._server.open_tick()
+        self._server.core.peer_clock(slot, ahead)
+
     def perform(self, effect: GroupEffect) -> None:
         """What the core asks for, once its tick is durable."""
         match effect:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from roamcast.middleware.settings import DAY, MIB, MS, SECOND, Settings
 from roamcast.mss_station.errors import SchemaError
-from roamcast.transport.limits import BODY_BYTES_MAX, ENDED_MAX, INT64_MAX
+from roamcast.transport.limits import BODY_BYTES_MAX, ENDED_MAX, INT64_MAX, LIVE_ENTRIES_MAX
 from roamcast.transport.units import DURATIONS, SIZES, read_number, show_number
 
 Plain = int | str
@@ -102,6 +102,9 @@ LEAN: Final = (
     "mail from this size on is stored only where its addressee probably is, which saves traffic and disk; a host that"
     " has moved gets it a round trip later, and it is lost with the stations that have it. 0, or copies 2: everywhere"
 )
+LIVE_DELTA: Final = "a live message that is older is given to nobody; a change stops live messages for that long"
+LIVE_SKEW: Final = "clocks of stations may differ by this; one whose clock is further off has no live service"
+LIVE_ENTRIES: Final = "live messages that one names as coming before it (MAX_CB); fewer: shorter messages, longer waits"
 SETTINGS: Final = {
     setting.name: setting
     for setting in (
@@ -147,10 +150,9 @@ SETTINGS: Final = {
             "log-level", Kind.WORD, "least level of what stations log", "info",
             words=("debug", "info", "warning", "error"), effect=f"{AT_ONCE}, unless `run --log-level` says otherwise",
         ),
-        Setting(
-            "live-delta", Kind.DURATION, "default deadline of live messages", 200 * MS, MS, 60 * SECOND,
-            effect="has no effect yet: there is no live service",
-        ),
+        _core("live-delta", Kind.DURATION, LIVE_DELTA, 10 * MS, 60 * SECOND),
+        _core("live-skew", Kind.DURATION, LIVE_SKEW, MS, 10 * SECOND),
+        _core("live-entries", Kind.COUNT, LIVE_ENTRIES, 0, LIVE_ENTRIES_MAX),
         Setting(
             "spacing-us", Kind.COUNT, "microseconds between two ticks for each attached host; 0: least latency", 20,
             0, SECOND, effect=AT_START,

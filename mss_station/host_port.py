@@ -17,19 +17,31 @@ from typing import Final
 
 import zmq
 
-from roamcast.middleware.host_frames import PROTOCOL_VERSION, DownFrame, Hello, NoSession, Refused, UpFrame
+from roamcast.middleware.host_frames import (
+    PROTOCOL_VERSION,
+    DownFrame,
+    Hello,
+    LiveData,
+    LiveRefused,
+    NoSession,
+    Refused,
+    UpFrame,
+)
 from roamcast.middleware.settings import SECOND, Settings
 from roamcast.mss_station.buckets import Buckets
 from roamcast.mss_station.drop_list import DropList
+from roamcast.mss_station.live_share import LiveShare
 from roamcast.mss_station.tally import Tally
 from roamcast.mss_station.user_id import brought_id, user_id, user_of
 from roamcast.transport.errors import DecodeError, OtherVersion, UnknownKind
-from roamcast.transport.host_codec import encode_down
+from roamcast.transport.host_codec import UP, encode_down
 from roamcast.transport.serving_codec import decode_up
 
 BAD_FRAMES_MAX: Final = 16
 """Frames that cannot be read, until the channel is closed and its host is refused for a while."""
 
+LIVE_DATA: Final = UP.mark(LiveData)
+BUSY: Final = LiveRefused("busy", "the station has no time for more live messages; send fewer")
 BAN_US: Final = 60 * SECOND
 CHANNELS_KNOWN_MAX: Final = 65_536
 NOBLOCK: Final = int(zmq.NOBLOCK)
@@ -66,6 +78,7 @@ class HostPort:
         socket: bound ROUTER with ROUTER_MANDATORY; every send is DONTWAIT.
         number_of: host number of an enrolled, unrevoked name; None otherwise.
         ban: lets ZAP refuse a host's name until a time (monotonic microseconds).
+        share: what time there is for live messages.
     """
 
     def __init__(
@@ -75,6 +88,7 @@ class HostPort:
         tally: Tally,
         number_of: Callable[[str], int | None],
         ban: Callable[[str, int], None],
+        share: LiveShare,
     ) -> None:
         self._socket = socket
         self._settings = settings
@@ -84,6 +98,9 @@ class HostPort:
         self._known: dict[bytes, Owner] = {}
         self._bad: dict[bytes, int] = {}
         self._attachments = Buckets()
+        self._share = share
+        self._busy: dict[bytes, int] = {}
+        """Channels whose live messages were dropped -> when that may be told again."""
         self.dropped = DropList()
         self.failed: dict[bytes, Failure] = {}
         """Channels that did not take a frame since the last report to the core."""
@@ -112,15 +129,31 @@ class HostPort:
                 self._tally.count("reject.parts")
                 self._refuse_bad(channel, owner, now, "a message of more than one part")
                 continue
+            data = part.bytes
+            live = data.startswith(LIVE_DATA, 1)
+            if live and not self._share.admits():
+                self._say_busy(channel, now)
+                continue
             try:
-                frame = decode_up(part.bytes)
+                frame = decode_up(data)
             except DecodeError as error:
                 self._unreadable(channel, owner, now, error)
                 continue
             if type(frame) is Hello and not self._may_attach(channel, owner, frame, now):
                 continue
-            feed(channel, owner.number, frame)
+            if live:
+                with self._share.used():
+                    feed(channel, owner.number, frame)
+            else:
+                feed(channel, owner.number, frame)
         return limit
+
+    def _say_busy(self, channel: bytes, now: int) -> None:
+        if self._busy.get(channel, 0) <= now:
+            if len(self._busy) >= CHANNELS_KNOWN_MAX:
+                self._busy.clear()
+            self._busy[channel] = now + SECOND
+            self.send(channel, BUSY)
 
     def _skip_parts(self) -> None:
         while self._socket.recv(0, False).more:
@@ -240,6 +273,7 @@ class HostPort:
         """Ignore the channel from now on; what was sent still goes out. answer: its next frame gets NOSESSION."""
         self._known.pop(channel, None)
         self._bad.pop(channel, None)
+        self._busy.pop(channel, None)
         self.dropped.add(channel, answer=answer)
 
     def configure(self, settings: Settings) -> None:

@@ -25,6 +25,7 @@ from roamcast.middleware.effects import (
     SlotGiven,
 )
 from roamcast.middleware.errors import InvariantError
+from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.rows import Row, SpoolItem
 from roamcast.middleware.station_frames import AdoptPart, Body, DataBatch, PeerFrame, Snapshot, SpoolPart
 from roamcast.mss_station.host_port import HostPort
@@ -110,7 +111,8 @@ class Outputs:
         self._hosts.deliver((cast(bytes, effect.channel),), encode_down(effect.frame))
 
     def _send_live(self, effect: SendLive) -> None:
-        self._hosts.deliver(cast(Sequence[bytes], effect.channels), encode_down(effect.frame))
+        with self._peers.live.share.used():
+            self._hosts.deliver(cast(Sequence[bytes], effect.channels), encode_down(effect.frame))
 
     def _send_peer(self, effect: SendPeer) -> None:
         frame = self._with_items(effect.frame)
@@ -118,6 +120,10 @@ class Outputs:
             self._peers.send(effect.slot, encode_peer(frame))
 
     def _broadcast(self, effect: Broadcast) -> None:
+        if isinstance(effect.frame, LiveCast):
+            with self._peers.live.share.used():
+                self._peers.live.broadcast(encode_peer(effect.frame))
+            return
         frame = self._with_items(effect.frame)
         if frame is not None:
             self._peers.broadcast(encode_peer(frame))

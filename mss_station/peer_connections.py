@@ -17,6 +17,8 @@ from roamcast.transport.station_files import StationCard
 
 Connect = Callable[[str, str], tuple[zmq.Socket[bytes], LinkMonitor]]
 """(endpoint, CURVE public key of the peer) -> a DEALER on its way, and its monitor."""
+ConnectLive = Callable[[str, str], zmq.Socket[bytes]]
+"""The same -> a DEALER on its way, for live messages."""
 
 REFUSED: Final = (UNKNOWN_KEY, WRONG_KEY, NOT_NOW)
 PAUSE: Final = 2 * SECOND
@@ -30,6 +32,7 @@ class _Connection:
     key: str
     dealer: zmq.Socket[bytes]
     monitor: LinkMonitor
+    live: zmq.Socket[bytes]
     since: int
 
 
@@ -47,6 +50,7 @@ class PeerConnections:
         server: Server,
         peers: PeerPort,
         connect: Connect,
+        connect_live: ConnectLive,
         routes: Mapping[str, str],
         seen: Mapping[int, Seen],
         keys_of: Callable[[str], tuple[str, ...]],
@@ -54,6 +58,7 @@ class PeerConnections:
         self._server = server
         self._peers = peers
         self._connect = connect
+        self._connect_live = connect_live
         self._routes = routes
         self._seen = seen
         self._keys_of = keys_of
@@ -107,10 +112,11 @@ class PeerConnections:
         return open.endpoint == self._endpoint(card) and open.key in self._keys_of(card.id)
 
     def _connect_to(self, slot: int, id: str, endpoint: str, key: str) -> None:
-        dealer, monitor = self._connect(endpoint, key)
+        (dealer, monitor), live = self._connect(endpoint, key), self._connect_live(endpoint, key)
         server = self._server
-        self._open[slot] = _Connection(id, endpoint, key, dealer, monitor, server.clock.now())
+        self._open[slot] = _Connection(id, endpoint, key, dealer, monitor, live, server.clock.now())
         self._peers.add(slot, dealer, monitor)
+        self._peers.live.add(slot, live)
         server.watch(monitor.socket, lambda: server.watch_dealer(slot))
         server.watch(dealer, lambda: server.drain_dealer(slot))
 
@@ -118,7 +124,9 @@ class PeerConnections:
         closed = self._open.pop(slot)
         self._peers.links.disconnected(slot)
         self._peers.remove(slot)
+        self._peers.live.remove(slot)
         for polled in (closed.monitor.socket, closed.dealer):
             self._server.unwatch(polled)
         closed.monitor.close()
         closed.dealer.close(0)
+        closed.live.close(0)

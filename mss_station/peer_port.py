@@ -19,6 +19,7 @@ from roamcast.middleware.effects import Notice, Reject
 from roamcast.middleware.lan_update.records import LanAck, LanPacket
 from roamcast.middleware.link_effects import Answer, Linked, LinkEffect, Remember, SayLink, Seen, Stop
 from roamcast.middleware.links import Links
+from roamcast.middleware.live_frames import LiveCast, LiveClock
 from roamcast.middleware.station_frames import (
     Link,
     LinkFrame,
@@ -29,6 +30,7 @@ from roamcast.middleware.station_frames import (
     WentBack,
 )
 from roamcast.mss_station.join_port import JoinPort, Take
+from roamcast.mss_station.live_port import LIVE_CAST, LivePort
 from roamcast.mss_station.tally import Tally
 from roamcast.mss_station.user_id import brought_id, kind_and_name
 from roamcast.transport.errors import DecodeError, OtherVersion
@@ -54,6 +56,7 @@ class PeerPort:
         retired: by the id of a station whose membership has ended: what to tell it; else None.
         remember: keeps the newest life seen of a peer.
         join: takes what newcomers say.
+        live: what goes over the connections for live messages.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class PeerPort:
         retired: Callable[[str], str | None],
         remember: Callable[[int, Seen], None],
         join: Take,
+        live: LivePort,
     ) -> None:
         self._router = router
         self._dealers: dict[int, zmq.Socket[bytes]] = {}
@@ -74,6 +78,7 @@ class PeerPort:
         self.reasons: dict[int, str] = {}
         """By slot: why the DEALER's connection ended or does not come about; absent while it stands."""
         self.links = links
+        self.live = live
         self.joins = JoinPort(tally, join, self._send_on)
         self._tally = tally
         self._slot_of = slot_of
@@ -127,10 +132,15 @@ class PeerPort:
             if brought_id(channel, part) if slot is None else user != slot:  # see host_port
                 self._tally.reject(Reject(channel, "routing-id", "a routing id that is not this connection's own"))
                 continue
-            frame = self._decode(part.bytes, slot, channel)
+            data = part.bytes
+            if data.startswith(LIVE_CAST, 1) and not self.live.share.admits():
+                continue
+            frame = self._decode(data, slot, channel)
             if frame is None:
                 continue
-            if type(frame) is Link:
+            if isinstance(frame, LiveCast | LiveClock):
+                self._take_live(user, frame, now, wall, feed)
+            elif type(frame) is Link:
                 self._introduce(channel, station, user, frame, now, wall)
             elif slot is None:
                 self._tally.count("frames_without_link")
@@ -141,6 +151,16 @@ class PeerPort:
                 self.links.heard(slot, now)
                 feed(slot, frame)
         return limit
+
+    def _take_live(self, user: int | None, frame: LiveCast | LiveClock, now: int, wall: int, feed: Feed) -> None:
+        """On a connection of its own, which says no Link: the one beside it counts."""
+        if user is None or not self.links.is_linked(user):
+            self._tally.count("live_without_link")
+        elif isinstance(frame, LiveClock):
+            self.live.hear(user, frame, wall)
+        else:
+            with self.live.share.used():
+                feed(user, frame)
 
     def _introduce(
         self, channel: bytes, station: str | None, user: int | None, frame: Link, now: int, wall: int

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import zmq
 
@@ -39,6 +39,7 @@ from roamcast.mss_station.key_probes import KeyProbes
 from roamcast.mss_station.key_rotation import KeyRotation
 from roamcast.mss_station.kill_points import KillPoint
 from roamcast.mss_station.lan_port import LanPort
+from roamcast.mss_station.live_port import LivePort
 from roamcast.mss_station.lock import DirectoryLock, network_filesystem
 from roamcast.mss_station.log.heads import OwnHead, read_heads
 from roamcast.mss_station.log.uploader import Uploader
@@ -68,12 +69,14 @@ from roamcast.transport.station_sockets import (
     HandshakeMonitor,
     bind_hosts,
     bind_stations,
+    connect_live,
     connect_peer,
     raise_limits,
     seed_ids,
 )
 from roamcast.transport.zap import ZapResponder
 
+T = TypeVar("T")
 _log = logging.getLogger("roamcast.station")
 
 
@@ -302,24 +305,21 @@ class Station:
         seen = PeersSeen(self._path)
         mail = MailService(card, directory, server, self._store, self._door, tally)
         desk = MailDesk(mail, server, self._door)
-        hosts = HostPort(sockets.hosts, server.settings, tally, access.number_of, access.ban)
-        sponsor = Sponsor(card, directory, server, self._invitations)
         links = self._make_links(server, seen, mail)
-        peers = PeerPort(sockets.stations, links, tally, access.slot_of, access.retired, seen.remember, sponsor.join)
-        connections = PeerConnections(
-            server,
-            peers,
-            lambda endpoint, key: connect_peer(sockets.context, endpoint, self._config.keys, key),
-            self._config.routes,
-            seen.seen,
-            directory.keys,
-        )
+        live = LivePort(links, tally, server.clock)
+        hosts = HostPort(sockets.hosts, server.settings, tally, access.number_of, access.ban, live.share)
+        sponsor = Sponsor(card, directory, server, self._invitations)
+        known = access.slot_of, access.retired, seen.remember
+        peers = PeerPort(sockets.stations, links, tally, *known, sponsor.join, live)
+        calls = self._call(connect_peer, sockets.context), self._call(connect_live, sockets.context)
+        connections = PeerConnections(server, peers, *calls, self._config.routes, seen.seen, directory.keys)
         stack.callback(connections.close)
         lan = LanPort(card, opened.image.lan, self._signer, directory, tally, peers.send_lan)
         self._log.heads = lambda: read_heads(lan.entries)
         own_head = OwnHead(card, self._log, server.open_tick, lan.put, tally)
         own_record = OwnRecord(self._path, card, directory.own_value, server.open_tick, lan.put, tally)
         self._group = GroupPort(card, directory, server, sponsor.slot_given, tally)
+        live.compared = self._group.compare_clock
         follower = Follower(card, directory, server, connections, self._group, own_record, tally, self._log_level)
         outputs = Outputs(hosts, peers, tally, self._kill, self._store.load_item, self._group.perform)
         status = partial(build, card, self._starts, server, self._store, tally, sockets.zap, sockets.handshakes)
@@ -352,7 +352,8 @@ class Station:
             desk.commands,
         )
 
-        parts = [follower.look, own_head.publish, sponsor.look, mail.look, lambda: rotation.look(server.clock.now())]
+        parts = [live.look, follower.look, own_head.publish, sponsor.look, mail.look]
+        parts.append(lambda: rotation.look(server.clock.now()))
         house = partial(_each, parts if self._upload is None else [*parts, self._upload.look])
         parts_of_ticks = hosts, peers, lan, mail, desk, outputs
         server.connect(*parts_of_ticks, control, requests.handle, self._group.ended, follower.follow, house)
@@ -362,6 +363,10 @@ class Station:
             server.watch(watched.socket, watched.count)
         server.watch(sockets.stations, server.drain_peers)
         server.watch(sockets.hosts, server.drain_hosts)
+
+    def _call(self, connect: Callable[..., T], context: zmq.Context[Any]) -> Callable[[str, str], T]:
+        """With the keys that this station has when it calls."""
+        return lambda endpoint, key: connect(context, endpoint, self._config.keys, key)
 
     def _take_over(
         self, router: zmq.Socket[bytes], connections: PeerConnections, own_record: OwnRecord, sponsor: Sponsor

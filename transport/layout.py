@@ -143,6 +143,10 @@ class Link(Generic[F]):
         self._by_frame = {layout.frame: layout for layout in layouts}
         self._elements_max = 1 + max(len(layout.parts) for layout in layouts) + limits.EXTRA_ELEMENTS_MAX
 
+    def mark(self, frame: type[F]) -> bytes:
+        """What every frame of this type has from its second byte on."""
+        return dumps(self._by_frame[frame].kind)
+
     def encode(self, frame: F) -> bytes:
         """The bytes of one of our own frames."""
         data = self._by_frame[type(frame)].encode(frame)

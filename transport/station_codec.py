@@ -8,7 +8,7 @@ from typing import Final
 
 from roamcast.middleware import station_frames as frames
 from roamcast.middleware.errors import ensure
-from roamcast.middleware.live_frames import LiveCast
+from roamcast.middleware.live_frames import LiveCast, LiveClock
 from roamcast.middleware.rows import SpoolItem
 from roamcast.transport import limits
 from roamcast.transport.group_codec import GROUP_LAYOUTS, GROUP_VIEW
@@ -31,6 +31,7 @@ from roamcast.transport.layout import (
     group,
     integer,
     octets,
+    optional,
     sentence,
 )
 from roamcast.transport.mail_codec import MAIL_LAYOUTS
@@ -89,6 +90,7 @@ PEER: Final[Link[frames.StationFrame]] = Link(
     Layout(33, frames.WentBack, NATURAL, COUNTER, NATURAL, NATURAL),
     Layout(34, frames.NoLink),
     Layout(35, frames.Refusal, _CODE, _TEXT),
+    Layout(36, LiveClock, NATURAL, optional(POSITION)),
     _BatchLayout(40, frames.DataBatch, SLOT, _ROWS, LIVE_TAGS),
     Layout(41, frames.Claims, FLAG, PAIRS, PAIRS, PAIRS, COUNTER, NATURAL, _WANT, GROUP_VIEW),
     Layout(42, frames.Nack, SLOT, COUNTER, COUNTER),

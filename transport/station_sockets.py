@@ -1,4 +1,4 @@
-"""The sockets of a station: a ROUTER for hosts, a ROUTER for stations, a DEALER to each peer (overview section 3).
+"""The sockets of a station: a ROUTER for hosts, one for stations, two DEALERs to each peer (overview section 3).
 
 ROUTER_HANDOVER stays 0: no connection takes the routing id of one that stands. The ZAP domain is enforced: a ROUTER for
 which nobody answers ZAP lets nobody in.
@@ -34,6 +34,8 @@ HOST_QUEUE_FRAMES: Final = 64
 """Each way, per host: with a window of entries on top (hot-path.md rule 10); a flooding host holds 16 MiB at most."""
 
 PEER_QUEUE_FRAMES: Final = 256
+LIVE_QUEUE_FRAMES: Final = 64
+"""To each peer; what is behind more than that would be late."""
 BACKLOG: Final = 1_024
 """All hosts of a station may come back at once."""
 
@@ -128,9 +130,24 @@ def connect_peer(
 ) -> tuple[zmq.Socket[bytes], LinkMonitor]:
     """A DEALER to a peer. It reconnects by itself; heartbeats find a peer that is gone without goodbye."""
     socket = context.socket(zmq.DEALER)
+    monitor = LinkMonitor(socket)
+    _connect(socket, endpoint, keys, peer_key, PEER_QUEUE_FRAMES)
+    return socket, monitor
+
+
+def connect_live(
+    context: zmq.Context[zmq.Socket[bytes]], endpoint: str, keys: CurveKeys, peer_key: str
+) -> zmq.Socket[bytes]:
+    """The same for live messages alone; nobody watches it."""
+    socket = context.socket(zmq.DEALER)
+    _connect(socket, endpoint, keys, peer_key, LIVE_QUEUE_FRAMES)
+    return socket
+
+
+def _connect(socket: zmq.Socket[bytes], endpoint: str, keys: CurveKeys, peer_key: str, queue: int) -> None:
     set_client(socket, keys, peer_key)
     for option, value in (
-        (zmq.SNDHWM, PEER_QUEUE_FRAMES),
+        (zmq.SNDHWM, queue),
         (zmq.RCVHWM, PEER_QUEUE_FRAMES),
         (zmq.MAXMSGSIZE, PEER_FRAME_BYTES_MAX + CURVE_OVERHEAD_BYTES),
         (zmq.RECONNECT_IVL, RECONNECT_MS),
@@ -140,6 +157,4 @@ def connect_peer(
         (zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS),
     ):
         socket.setsockopt(option, value)
-    monitor = LinkMonitor(socket)
     socket.connect(endpoint)
-    return socket, monitor

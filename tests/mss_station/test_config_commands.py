@@ -87,9 +87,9 @@ def test_a_setting_is_set_shown_and_goes_back(operator: Operator) -> None:
     assert "(deleted)" in operator.told("config history", AWAY)
 
 
-def test_what_takes_effect_later_or_never_is_said(operator: Operator) -> None:
+def test_when_it_takes_effect_is_said(operator: Operator) -> None:
     assert "at the next start of each station" in operator.told("config set", "settings/durability", "process")
-    assert "there is no live service" in operator.told("config set", "settings/live-delta", "100ms")
+    assert "as soon as it has arrived" in operator.told("config set", "settings/live-delta", "100ms")
 
 
 def test_all_settings_are_listed_with_their_meaning(operator: Operator) -> None:

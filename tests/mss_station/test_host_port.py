@@ -10,6 +10,7 @@ import pytest
 from roamcast.middleware.host_frames import Ack, DownFrame, Hello, NoSession, Refused, UpFrame
 from roamcast.middleware.settings import SECOND, Settings
 from roamcast.mss_station.host_port import BAD_FRAMES_MAX, Failure, HostPort
+from roamcast.mss_station.live_share import LiveShare
 from roamcast.mss_station.tally import Tally
 from roamcast.transport.host_codec import decode_down, encode_up
 
@@ -22,6 +23,7 @@ class Port:
     def __init__(self, router: Any, **settings: int) -> None:
         self.router = router
         self.tally = Tally()
+        self.time = 0
         self.hosts: dict[str, int] = {"ann": 11, "bob": 12}
         self.bans: list[tuple[str, int]] = []
         self.fed: list[tuple[bytes, int, UpFrame]] = []
@@ -31,6 +33,7 @@ class Port:
             self.tally,
             self.hosts.get,
             lambda name, until: self.bans.append((name, until)),
+            LiveShare(lambda: self.time, self.tally),
         )
 
     def drain(self, now: int = 0, limit: int = 1_000) -> list[tuple[bytes, int, UpFrame]]:

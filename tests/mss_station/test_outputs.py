@@ -31,8 +31,10 @@ from roamcast.middleware.rows import Item, Kind, Row, SpoolItem
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.station_frames import AdoptPart, Body, DataBatch, Link, Snapshot, SpoolPart
 from roamcast.middleware.writes import LastValue
+from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.host_port import HostPort
 from roamcast.mss_station.kill_points import KillPoint
+from roamcast.mss_station.live_port import LivePort
 from roamcast.mss_station.outputs import Outputs
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.tally import Tally
@@ -59,13 +61,12 @@ class Bench:
         self.tally = Tally()
         self.stored = {(1, n): item(n) for n in range(1, 5)}
         links = Links(Identity("g", "s1", 1, 1, 1, 1), [Member(2, "s2", 2)], {}, lambda slot: 9, False)
-        peers = PeerPort(
-            router, links, self.tally, {}.get, {}.get, lambda slot, seen: None, lambda channel, key, join: None
-        )
+        live = LivePort(links, self.tally, Clock())
+        peers = PeerPort(router, links, self.tally, {}.get, {}.get, lambda slot, seen: None, lambda *_: None, live)
         peers.add(2, *connection)
         self.dealer.arrive(encode_peer(Link((1, 0), "g", "s2", 2, 2, 1, 1, 9, 0, 0, 0)))
         peers.drain_dealer(2, 0, 0, lambda slot, frame: None)
-        hosts = HostPort(router, Settings(), self.tally, {}.get, lambda name, until: None)
+        hosts = HostPort(router, Settings(), self.tally, {}.get, lambda name, until: None, live.share)
         self.hosts = hosts
         self.reads: list[int] = []
         self.asked: list[GroupEffect] = []

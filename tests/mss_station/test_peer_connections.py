@@ -11,6 +11,8 @@ import pytest
 
 from roamcast.middleware.link_effects import Identity
 from roamcast.middleware.links import Links
+from roamcast.mss_station.clock import Clock
+from roamcast.mss_station.live_port import LivePort
 from roamcast.mss_station.peer_connections import PAUSE, PeerConnections
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.tally import Tally
@@ -43,13 +45,17 @@ class Wires:
         self._make = make_connection
         self.loop = Loop()
         links = Links(Identity("g", "hill", 3, 1, 1, 1), [], {}, lambda slot: 0, False)
-        self.peers = PeerPort(router, links, Tally(), {}.get, {}.get, lambda slot, seen: None, lambda *_: None)
+        tally = Tally()
+        live = LivePort(links, tally, Clock())
+        self.peers = PeerPort(router, links, tally, {}.get, {}.get, lambda slot, seen: None, lambda *_: None, live)
         self.keys = {"dale": ("key-1",), "creek": ("key-c",)}
         self.made: list[tuple[str, str, Any, Any]] = []
+        self.live: list[tuple[str, str, Any]] = []
         self.connections = PeerConnections(
             self.loop,  # type: ignore[arg-type]
             self.peers,
             self.connect,
+            self.connect_live,
             routes,
             {},
             lambda id: self.keys[id],
@@ -60,6 +66,10 @@ class Wires:
         self.made.append((endpoint, key, dealer, monitor))
         return dealer, monitor
 
+    def connect_live(self, endpoint: str, key: str) -> Any:
+        self.live.append((endpoint, key, self._make()[0]))
+        return self.live[-1][2]
+
     def hear(self, slot: int, what: str) -> None:
         """The monitor of the newest connection tells something."""
         self.made[-1][3].told = [what]
@@ -69,6 +79,8 @@ class Wires:
         return [(endpoint, key) for endpoint, key, _, _ in self.made]
 
     def closed(self) -> list[bool]:
+        assert [made[:2] for made in self.live] == [made[:2] for made in self.made]
+        assert [live.closed for *_, live in self.live] == [dealer.closed for _, _, dealer, _ in self.made]
         return [dealer.closed and monitor.closed for _, _, dealer, monitor in self.made]
 
 

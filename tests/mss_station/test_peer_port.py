@@ -13,7 +13,9 @@ from roamcast.middleware.links import RETRY_MIN, UNSENT_RETRY, Links
 from roamcast.middleware.membership.frames import Join, JoinRefused
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import Link, Nack, NoLink, PeerFrame, Refusal, StationFrame, WentBack
+from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.join_port import BAD_FRAMES_MAX, JOINS_BURST
+from roamcast.mss_station.live_port import LivePort
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.tally import Tally
 from roamcast.transport.join_codec import decode_join_answer, encode_join
@@ -46,6 +48,7 @@ class Port:
             over.get,
             lambda slot, seen: self.kept.update({slot: seen}),
             lambda *join: self.joins.append(join),
+            LivePort(links, self.tally, Clock()),
         )
         self.port.add(2, *connection)
 

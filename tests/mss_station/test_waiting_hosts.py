@@ -10,6 +10,7 @@ import pytest
 from roamcast.middleware.host_frames import NoSession, Wait
 from roamcast.middleware.settings import SECOND, Settings
 from roamcast.mss_station.host_port import Failure, HostPort
+from roamcast.mss_station.live_share import LiveShare
 from roamcast.mss_station.tally import Tally
 from roamcast.mss_station.waiting_hosts import WaitingHosts
 from roamcast.transport.host_codec import decode_down
@@ -23,7 +24,8 @@ class Door:
 
     def __init__(self, router: Any) -> None:
         self.router = router
-        self.port = HostPort(router, Settings(), Tally(), {}.get, lambda name, until: None)
+        tally = Tally()
+        self.port = HostPort(router, Settings(), tally, {}.get, lambda name, until: None, LiveShare(lambda: 0, tally))
         guard: Any = SimpleNamespace(reason="no room", since=77)
         self.waiting = WaitingHosts(self.port, guard, 3)
 

@@ -18,7 +18,7 @@ from roamcast.middleware.causal_unicast.frames import MailBatch, MailNone, MailQ
 from roamcast.middleware.causal_unicast.records import Mail, MailAcks
 from roamcast.middleware.delta_causal.past import Past
 from roamcast.middleware.lan_update.records import BUCKETS, Entry, LanAck, LanPacket, Version
-from roamcast.middleware.live_frames import LiveCast
+from roamcast.middleware.live_frames import LiveCast, LiveClock
 from roamcast.middleware.membership.frames import Join, Joined, JoinFrame, JoinRefused
 from roamcast.middleware.membership.view import Closing, Ending, GroupView, View
 from roamcast.middleware.rows import PRESENCE, Item, Kind, Row, SpoolItem
@@ -126,6 +126,7 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
         3, (_row(70_001, Kind.MAIL, b"x"), _row(70_004, Kind.MAIL, b"y")),
         ((70_001, Past(((WALL, 5),), WALL - 500_001)), (70_004, Past())),
     ),
+    "live-clock": LiveClock(1_700_000_000_000_000, -250),
     "live-cast": LiveCast(
         WALL, 500_000, Past(((WALL - 9, 4), (WALL - 8, 3))), ((0, 12), (3, 70_000)), 200_000, MH[0], 7, Kind.TOPIC, 9,
         b"21.5",
