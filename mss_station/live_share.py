@@ -44,5 +44,7 @@ class LiveShare:
     def used(self) -> Iterator[None]:
         """What is done within is for live messages."""
         begun = self._now()
-        yield
-        self._left -= 2 * (self._now() - begun)
+        try:
+            yield
+        finally:
+            self._left -= 2 * (self._now() - begun)

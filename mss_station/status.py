@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -105,6 +105,7 @@ def table(status: Json) -> str:
         _oldest(status["oldest_undelivered"], names),
         *_configuration(status["configuration"]),
         _topics(status["topics"]),
+        *_live(status),
         *_mail(status["mail"]),
         *_group(status["group"]),
         *_joins(status),
@@ -182,6 +183,20 @@ def _topics(told: Json) -> str:
         f"topics: {told['topics']}, {told['last_values']} last values, {told['subscriptions']} subscriptions of hosts "
         f"attached here, presence {'on' if told['presence'] else 'off'}"
     )
+
+
+def _live(status: Json) -> list[str]:
+    """Lines on live messages, once there were any or none are taken."""
+    counts = {**status["live"], **_named(status["counters"], "live_")}
+    taken, given = counts.pop("taken", 0), counts.pop("given", 0)
+    missed = ", ".join(f"{count} {cause}" for cause, count in counts.items())
+    lines = [f"live messages: {taken} taken, {given} given" + (f"; not: {missed}" if missed else "")]
+    refused = status["live_refused"]
+    return [*(lines if taken or given or missed else []), *([f"none are taken: {refused}"] if refused else [])]
+
+
+def _named(counters: Mapping[str, int], prefix: str) -> dict[str, int]:
+    return {name.removeprefix(prefix): count for name, count in counters.items() if name.startswith(prefix)}
 
 
 def _mail(told: Json) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roamcast.middleware.host_frames import Ack, DownFrame, Hello, NoSession, Refused, UpFrame
+from roamcast.middleware.host_frames import Ack, DownFrame, Hello, LiveData, LiveRefused, NoSession, Refused, UpFrame
 from roamcast.middleware.settings import SECOND, Settings
 from roamcast.mss_station.host_port import BAD_FRAMES_MAX, Failure, HostPort
 from roamcast.mss_station.live_share import LiveShare
@@ -223,3 +223,47 @@ def test_a_host_that_is_shut_out_is_hung_up_and_the_core_is_told(make_port: Call
     port.router.arrive(A, "host:ann", encode_up(Ack(1, 1)))
     port.router.arrive(B, "host:bob", encode_up(Ack(1, 2)))
     assert port.drain() == [(B, 12, Ack(1, 2))]
+
+
+# ---- live messages ----
+
+LIVE = encode_up(LiveData(1, 0, None, False, 500_000, b"here"))
+
+
+def use_up(port: Port) -> None:
+    """All the time there is for live messages, and more."""
+    with port.port._share.used():
+        port.time += SECOND
+
+
+def test_when_there_is_no_time_for_live_messages_they_are_dropped_and_all_else_is_taken(
+    make_port: Callable[..., Port],
+) -> None:
+    port = make_port()
+    port.router.arrive(A, "host:ann", LIVE)
+    assert [type(frame) for _, _, frame in port.drain()] == [LiveData]
+    use_up(port)
+    for _ in range(3):
+        port.router.arrive(A, "host:ann", LIVE)
+    port.router.arrive(A, "host:ann", encode_up(Ack(1, 7)))
+    port.router.arrive(B, "host:bob", encode_up(Ack(1, 8)))
+    assert [frame for _, _, frame in port.drain()] == [Ack(1, 7), Ack(1, 8)]
+    assert port.tally.counters["live_shed"] == 3
+
+
+def test_the_sender_is_told_once_a_second_that_the_station_is_busy(make_port: Callable[..., Port]) -> None:
+    port = make_port()
+    use_up(port)
+    for now in (1, 2, SECOND, SECOND + 1):
+        port.router.arrive(A, "host:ann", LIVE)
+        port.drain(now)
+    told = port.told()
+    assert [(channel, frame.code) for channel, frame in told if isinstance(frame, LiveRefused)] == [(A, "busy")] * 2
+
+
+def test_what_claims_to_be_live_and_is_no_frame_is_a_bad_one(make_port: Callable[..., Port]) -> None:
+    port = make_port()
+    for data in (LIVE[:3], LIVE[:-1], LIVE + b"x"):
+        port.router.arrive(A, "host:ann", data)
+    assert port.drain() == []
+    assert port.tally.counters["reject.bad-frame"] == 3

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from roamcast.middleware.delta_causal.past import Past
 from roamcast.middleware.lan_update.records import LanAck
 from roamcast.middleware.link_effects import Identity, Member, Seen
 from roamcast.middleware.links import RETRY_MIN, UNSENT_RETRY, Links
+from roamcast.middleware.live_frames import LiveCast, LiveClock
 from roamcast.middleware.membership.frames import Join, JoinRefused
+from roamcast.middleware.rows import Kind
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import Link, Nack, NoLink, PeerFrame, Refusal, StationFrame, WentBack
 from roamcast.mss_station.clock import Clock
@@ -284,3 +287,78 @@ def test_joins_under_one_key_are_taken_at_the_pace_of_a_newcomer(port: Port) -> 
     assert taken == [1] * JOINS_BURST + [0, 0]
     assert newcomer_says(port, encode_join(JOIN), key="o" * 40) == 1
     assert newcomer_says(port, encode_join(JOIN), now=SECOND) == 1
+
+
+# ---- live messages, on a connection of their own ----
+
+LIVE_CHANNEL = b"\0live"
+CAST = LiveCast(9, 5, Past((), 0), (), 5, 1 << 32 | 1, 7, Kind.BROADCAST, 0, b"here")
+
+
+@pytest.fixture
+def live(port: Port, make_connection: Callable[[], tuple[Any, Any]]) -> Any:
+    """The DEALER for live messages to the peer."""
+    dealer = make_connection()[0]
+    port.port.live.add(2, dealer)
+    return dealer
+
+
+def test_a_live_message_counts_on_a_connection_that_has_said_no_link(port: Port) -> None:
+    port.link()
+    port.arrive(CAST, channel=LIVE_CHANNEL)
+    assert port.drain() == [(2, CAST)] and port.answers() == []
+
+
+@pytest.mark.parametrize("user", ["station:s2", "station:s3", "host:s2"])
+def test_but_not_of_one_that_is_no_linked_peer(port: Port, user: str) -> None:
+    if user != "station:s2":
+        port.link()
+    port.arrive(CAST, user=user, channel=LIVE_CHANNEL)
+    port.arrive(LiveClock(5, None), user=user, channel=LIVE_CHANNEL)
+    assert port.drain() == []
+    assert port.tally.counters["live_without_link"] == 2
+
+
+def test_nothing_else_counts_there(port: Port) -> None:
+    port.link()
+    port.arrive(FRAME, channel=LIVE_CHANNEL)
+    assert port.drain() == [] and port.answers() == [NoLink()]
+
+
+def test_live_messages_go_out_there_to_linked_peers_and_are_dropped_if_it_is_full(port: Port, live: Any) -> None:
+    port.port.live.broadcast(b"early")
+    port.link()
+    before = list(port.dealer.sent)
+    port.port.live.broadcast(b"one")
+    live.full = True
+    port.port.live.broadcast(b"two")
+    assert live.sent == [b"one"] and port.dealer.sent == before
+    assert port.tally.counters["live_unsent"] == 1
+
+
+def test_when_the_share_is_used_up_they_are_dropped_unread(port: Port) -> None:
+    port.link()
+    share = port.port.live.share
+    share._left = -1_000_000_000
+    for _ in range(3):
+        port.router.arrive(LIVE_CHANNEL, "station:s2", encode_peer(CAST) + b"no frame")
+    port.arrive(FRAME)
+    port.arrive(their_link())
+    port.arrive(FRAME)
+    assert port.drain() == [(2, FRAME)], "all else is taken"
+    assert port.tally.counters["live_shed"] == 3
+    assert not any(name.startswith("reject.peer") for name in port.tally.counters)
+
+
+def test_clocks_are_told_and_compared(port: Port, live: Any) -> None:
+    found: list[tuple[int, int]] = []
+    port.port.live.compared = lambda slot, ahead: found.append((slot, ahead))
+    port.link()
+    port.port.live.look()
+    port.port.live.look()
+    told = [decode_peer(data) for data in live.sent]
+    assert [type(frame) for frame in told] == [LiveClock], "not twice within a moment"
+    port.arrive(LiveClock(500, None), channel=LIVE_CHANNEL)
+    port.arrive(LiveClock(500, -300), channel=LIVE_CHANNEL)
+    port.drain()
+    assert found == [(2, 400)]

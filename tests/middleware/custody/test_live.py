@@ -265,6 +265,22 @@ def test_no_live_service_with_a_wrong_clock_and_all_else_goes_on(net, trio):
 
 
 @pytest.mark.rules()
+def test_a_step_of_the_own_clock_counts_at_once(net, trio):
+    """Nobody has to tell it that its clock was set."""
+    a, _, c = trio
+    for peer in (2, 3):
+        net.tick(1, lambda core, slot=peer: core.peer_clock(slot, 0))
+    net.skews[1] = -3_600 * SECOND
+    (refused,) = a.live(b"x")
+    assert isinstance(refused, LiveRefused) and refused.code == "clock" and "3600000 ms behind" in refused.text
+    a.send(b"row")
+    net.skews[1] = 0
+    a.live(b"y")
+    net.deliver()
+    assert c.got == [b"row", b"*y"]
+
+
+@pytest.mark.rules()
 def test_a_deadline_shorter_than_delta(net, trio):
     """It is given to nobody later, and the order of others does not change."""
     a, b, c = trio
