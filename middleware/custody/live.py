@@ -56,6 +56,7 @@ class Live:
         self.counts: Counter[str] = Counter()
         """taken, given, and why others were not; for status."""
         self.gate = LiveGate(ledger)
+        self.gate.reopened = self._start_anew
         self.core: LiveStation
         self._downlink = downlink
         self._subscriptions = subscriptions
@@ -79,6 +80,12 @@ class Live:
         self._tags = LiveTagBook(self.core, ledger.table.vector("stored"))
         ledger.row_made = self._made
         ledger.causal.before = self._before
+
+    def _start_anew(self) -> None:
+        """The clock was set right. What it read before counts no more, or the core would wait until it is that late."""
+        if "live_frozen" not in self.ledger.mutants:
+            self._floors, self._own = LiveFloors(self.ledger), deque()
+            self.start()
 
     def configure(self) -> None:
         """The settings of the ledger have changed. Before the first tick there is nothing to tell."""

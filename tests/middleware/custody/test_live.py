@@ -259,25 +259,31 @@ def test_no_live_service_with_a_wrong_clock_and_all_else_goes_on(net, trio):
     assert a.got == [b"row"] and c.got == [b"*y", b"row"] and "live-refused" in net.rejected()
     assert "90 ms" in net.cores[1].status()["live_refused"]
     net.tick(1, lambda core: core.peer_clock(3, 10 * MS))
+    net.run(SECOND)
     a.live(b"z")
     net.deliver()
     assert c.got[-1] == b"*z" and "live-resumed" in net.rejected()
 
 
 @pytest.mark.rules()
-def test_a_step_of_the_own_clock_counts_at_once(net, trio):
-    """Nobody has to tell it that its clock was set."""
+@pytest.mark.parametrize(("mutants", "got"), [((), [b"row", b"*z"]), (("live_frozen",), [b"row"])])
+def test_a_step_of_the_own_clock_counts_at_once_and_not_for_an_hour(net, trio, mutants, got):
+    """Nobody has to tell it that its clock was set, and set right; then it starts anew, with the pause of a start."""
     a, _, c = trio
+    net.cores[1].ledger.mutants = frozenset(mutants)
     for peer in (2, 3):
         net.tick(1, lambda core, slot=peer: core.peer_clock(slot, 0))
-    net.skews[1] = -3_600 * SECOND
+    net.skews[1] = 3_600 * SECOND
     (refused,) = a.live(b"x")
-    assert isinstance(refused, LiveRefused) and refused.code == "clock" and "3600000 ms behind" in refused.text
+    assert isinstance(refused, LiveRefused) and refused.code == "clock" and "3600000 ms ahead" in refused.text
     a.send(b"row")
+    net.run(SECOND)
     net.skews[1] = 0
-    a.live(b"y")
+    assert mutants or a.live(b"y")[-1].code == "quiet"
+    net.run(SECOND)
+    a.live(b"z")
     net.deliver()
-    assert c.got == [b"row", b"*y"]
+    assert c.got == got
 
 
 @pytest.mark.rules()
