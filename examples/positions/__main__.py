@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from demo import interrupts
 from demo.cluster import CommandFailed
-from positions.board import PLACE, Board
+from positions.board import Board
 from positions.group import VIEWER, Group, Refused
 from positions.page_server import PageServer
-from positions.streets import HEIGHT, WIDTH, Drive, Town
+from positions.streets import HEIGHT, LOOKOUT, WIDTH, Drive, Town
 from positions.vehicle import Vehicle
 
 from roamcast.mh_agent import Error
@@ -167,7 +167,7 @@ class Show:
             "size": [WIDTH, HEIGHT],
             "roads": [[[round(x), round(y)] for x, y in road] for (a, b), road in town.roads.items() if a < b],
             "depots": [[round(value) for value in town.crossings[depot]] for depot in town.depots],
-            "viewer": PLACE,
+            "viewer": LOOKOUT,
             "seed": self.given.seed,
             "rate": self.given.rate,
         }

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from positions.group import TOPIC
+from positions.streets import LOOKOUT
 from positions.vehicle import Air, Roaming, Vehicle, read
 
 from roamcast.mh_agent import Agent, Discontinuity, Error, Live, Message
 
-PLACE: Final = (590, 335)
-"""Where the viewer stands on the map."""
 POLL_S: Final = 0.1
 TAPE: Final = 600
 FEED: Final = 60
@@ -66,7 +65,7 @@ class Board(threading.Thread):
             with Agent(self._file, on_status=self._note) as agent:
                 agent.subscribe(TOPIC)
                 while not self._over.is_set():
-                    self._roaming.step(agent, *PLACE)
+                    self._roaming.step(agent, *LOOKOUT)
                     event = agent.receive(timeout=POLL_S)
                     if event is not None:
                         with self._mutex:

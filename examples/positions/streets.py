@@ -13,6 +13,8 @@ from typing import Final
 WIDTH, HEIGHT = 1000, 620
 MASTS: Final = ((215, 185), (790, 215), (470, 470), (850, 540), (120, 530))
 """Where stations stand, in the order of their slots."""
+LOOKOUT: Final = (590, 335)
+"""Where the viewer stands."""
 CROSSINGS: Final = 13
 DEPOTS: Final = 5
 """So many of the crossings, those drawn first, are depots, where drives begin and end."""
@@ -60,8 +62,7 @@ class Town:
         raise ValueError(f"no way from {start} to {end}")
 
     def _room(self, point: Point) -> float:
-        others = [*self.crossings, *((x, y) for x, y in MASTS)]
-        return min(math.dist(point, other) for other in others)
+        return min(math.dist(point, other) for other in (*self.crossings, *MASTS, LOOKOUT))
 
     def _neighbours(self, a: int, b: int) -> bool:
         """Whether nothing is between them (the Gabriel graph: connected, and no two of its lines cross)."""

@@ -39,10 +39,11 @@ class Browser:
         inside = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in theirs]
         command = [program, *OPTIONS, f"--user-data-dir={profile}", f"--window-size={width},{height}", "about:blank"]
         begin = f"import os, sys; os.dup2({inside[0]}, 3); os.dup2({inside[1]}, 4); os.execv(sys.argv[1], sys.argv[1:])"
+        environment = {**os.environ, "XDG_CONFIG_HOME": str(profile), "XDG_CACHE_HOME": str(profile)}
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", begin, *command], pass_fds=inside, start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         finally:
             for end in (*theirs, *inside):
