@@ -79,12 +79,13 @@ class Live:
         self.counts: Counter[str] = Counter()
         """taken, given, and why others were not; for status."""
         self.gate = LiveGate(ledger)
-        self.gate.reopened = self._start_anew
         self.core: LiveStation
         self._downlink = downlink
         self._subscriptions = subscriptions
         self._tags: LiveTagBook
         self._peers: tuple[int, ...] = ()
+        self._set: int | None = None
+        """The clock less the monotonic one, in the last tick."""
         self._floors = LiveFloors(ledger)
         self._own: deque[_Own] = deque()
         """Taken here and sent, not yet given to hosts here."""
@@ -104,19 +105,23 @@ class Live:
         ledger.row_made = self._made
         ledger.causal.before = self._before
 
-    def _start_anew(self) -> None:
-        """The clock was set right. What it read before counts no more, or the core would wait until it is that late."""
-        if "live_frozen" not in self.ledger.mutants:
-            self._floors, self._own = LiveFloors(self.ledger), deque()
-            self.start()
-
     def configure(self) -> None:
         """The settings of the ledger have changed. Before the first tick there is nothing to tell."""
         if self.ledger.wall:
             self._perform(self.core.configure(_settings(self.ledger.settings), self.ledger.wall))
 
     def follow(self) -> None:
-        """Who belongs to the group now."""
+        """Who belongs to the group now, and whether the clock was set: then what is live begins anew, as at a start.
+
+        Else all that waits would be late at once, or nothing until the clock is again where it was.
+        """
+        ledger, before = self.ledger, self._set
+        self._set = ledger.wall - ledger.now
+        step = abs(self._set - before) if before is not None else 0
+        if step > ledger.settings.live_skew and "live_frozen" not in ledger.mutants:
+            self.counts["stepped"] += 1
+            self._floors, self._own = LiveFloors(ledger), deque()
+            self.start()
         if self._peers is not self.ledger.fifo.peers:
             self._peers = self.ledger.fifo.peers
             self.core.follow(self._peers)

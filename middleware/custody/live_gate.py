@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.settings import MS
 
@@ -19,8 +17,6 @@ class LiveGate:
         """The own clock less the monotonic one, as it was when they were last compared."""
         self._off = 0
         """How far the own clock is off; 0: not too far."""
-        self.reopened: Callable[[], None] = lambda: None
-        """Called when it is right again."""
 
     def compare(self, peer: int, ahead: int) -> None:
         """The clock of `peer` is `ahead` of the own one, as was just found."""
@@ -36,8 +32,6 @@ class LiveGate:
         if bool(self._off) != bool(before):
             level, event = ("alarm", "live-refused") if self._off else ("info", "live-resumed")
             ledger.notice(level, event, clock_off_ms=-self._off // MS, limit_ms=ledger.settings.live_skew // MS)
-            if not self._off:
-                self.reopened()
 
     def closed(self) -> tuple[str, str] | None:
         """(code, text) why there is no live service; None: there is. A step of the own clock counts at once."""
