@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from held_back import hold
 from on_topics import configure, subscribe
 
 from roamcast.middleware.host_frames import LiveMsg, LiveRefused, Msg
 from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.settings import MS, SECOND
 from roamcast.middleware.station_frames import DataBatch, State
-
-
-def hold(net, kind, source=0, target=0):
-    """Keep back frames of a kind from one station to another (0: any)."""
-    before = net.hold
-    net.hold = lambda s, t, frame: (
-        before(s, t, frame) or (isinstance(frame, kind) and source in (0, s) and target in (0, t))
-    )
 
 
 def counts(net, slot):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_live import hold
+from held_back import hold
 
 from roamcast.middleware.host_frames import PROTOCOL_VERSION, Hello, LiveRefused, Welcome
 from roamcast.middleware.settings import MS, SECOND
