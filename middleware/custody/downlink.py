@@ -138,6 +138,12 @@ class Downlink:
         record = self._beside.get(channel)
         return self.position if channel in self._front else None if record is None else record.sent
 
+    def look_again(self, channel: Channel) -> None:
+        """If what a host apart has had elsewhere is here by now, it is at or beside the front from the next tick."""
+        record = self._apart.get(channel)
+        if record is not None and not record.join and covers(self.ledger.table.vector("delivered"), record.base):
+            self.serve(channel)
+
     def in_flight(self, record: Record) -> list[Write]:
         """What was sent of the log here, in any session, and the host has not acknowledged goes into the spool.
 
