@@ -6,7 +6,7 @@ from roamcast.mh_agent.agent import Agent
 from roamcast.mh_agent.events import AgentClosed, Receipt
 from roamcast.middleware.errors import Error
 from roamcast.middleware.mobile_host.errors import AgentEnded, BadAddressee, MessageTooLarge, OutboxFull, StateError
-from roamcast.middleware.mobile_host.events import Discontinuity, Message, Presence, StateLost, Subscription
+from roamcast.middleware.mobile_host.events import Discontinuity, Live, Message, Presence, StateLost, Subscription
 from roamcast.transport.errors import KeyFileError
 
 if TYPE_CHECKING:
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent", "AgentClosed", "AgentEnded", "AsyncAgent", "BadAddressee", "Discontinuity", "Error", "KeyFileError",
-    "Message", "MessageTooLarge", "OutboxFull", "Presence", "Receipt", "StateError", "StateLost", "Subscription",
+    "Live", "Message", "MessageTooLarge", "OutboxFull", "Presence", "Receipt", "StateError", "StateLost",
+    "Subscription",
 ]  # fmt: skip
 
 

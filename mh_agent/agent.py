@@ -37,6 +37,7 @@ T = TypeVar("T")
 BESIDE: Final = "beside the credential"
 SLEEP_MS_MAX: Final = 10_000  # a machine that slept may have slept through its timers: look at the clock
 NEVER: Final = 1 << 62
+LIVE_TODO_MAX: Final = 64  # live frames that may wait for the thread
 _log = logging.getLogger(__name__)
 
 
@@ -130,17 +131,22 @@ class Agent:
                 raise StopIteration from None
             raise
 
-    def broadcast(self, body: bytes, topic: str | None = None, retain: bool = False) -> Receipt:
+    def broadcast(
+        self, body: bytes, topic: str | None = None, retain: bool = False, deadline: float | None = None
+    ) -> Receipt:
         """Send to every host, or to the subscribers of a topic; kept when this returns.
 
         retain: it is the topic's last value, which is given to those who subscribe later; an empty body clears that.
-        Raises OutboxFull, MessageTooLarge, BadAddressee, AgentEnded, AgentClosed.
+        deadline: it is live, in the same order: sent now or not at all, never kept or repeated, and given within so
+            many seconds from its station on (at most the group's `live-delta`) or never.
+        Raises OutboxFull, MessageTooLarge, BadAddressee, AgentEnded, AgentClosed; ValueError: no such deadline can be.
         """
-        return self._submit(body, topic, Kind.RETAINED if retain else Kind.BROADCAST if topic is None else Kind.TOPIC)
+        kind = Kind.RETAINED if retain else Kind.BROADCAST if topic is None else Kind.TOPIC
+        return self._submit(body, topic, kind, deadline)
 
-    def send(self, host: str, body: bytes) -> Receipt:
-        """Send to one host, in one order with all broadcasts. Raises as `broadcast`."""
-        return self._submit(body, host)
+    def send(self, host: str, body: bytes, deadline: float | None = None) -> Receipt:
+        """Send to one host, in one order with all broadcasts. As `broadcast`."""
+        return self._submit(body, host, within=deadline)
 
     def subscribe(self, topic: str) -> Receipt:
         """Ask for a topic, for good: a Subscription event tells from where on its messages come, first its last value.
@@ -272,7 +278,7 @@ class Agent:
                 else:
                     self._todo.append(effect)
                     self._asked += not isinstance(effect, do.SendUp)
-                    sync = True
+                    sync = sync or not isinstance(effect, do.SendLive)
             if sync:
                 self._state.sync()
         except (StateError, OSError) as error:  # without its state an agent may not go on: nothing of this tick leaves
@@ -285,10 +291,15 @@ class Agent:
         self._wake()
         self._tell()
 
-    def _submit(self, body: bytes, to: str | None, kind: Kind = Kind.BROADCAST) -> Receipt:
+    def _submit(self, body: bytes, to: str | None, kind: Kind = Kind.BROADCAST, within: float | None = None) -> Receipt:
         data = body if isinstance(body, bytes) else bytes(memoryview(body))
         with self._lock:
-            receipt = Receipt(self, self._tick(lambda core: core.submit(data, to, kind), sync=True))
+            if within is None:
+                receipt = Receipt(self, self._tick(lambda core: core.submit(data, to, kind), sync=True))
+            else:
+                room = sum(isinstance(one, do.SendLive) for one in self._todo) < LIVE_TODO_MAX
+                live = self._tick(lambda core: core.send_live(data, within * 1e6, to, kind, room))
+                receipt = Receipt(self, live.number, live.state, live.reason)
             self._receipts[receipt.number] = receipt
         return receipt
 
@@ -358,18 +369,14 @@ class Agent:
             self._sleep_until = self._core.next_deadline() or NEVER
             status = self._core.status() | {"name": self.name}
             self._tell()
-        for effect in todo:
-            if isinstance(effect, do.SendUp):
-                self._link.send(effect.frame)
-            elif isinstance(effect, do.Connect):
-                self._link.connect(effect.endpoint, effect.key.decode(errors="replace"))
-            else:
-                self._link.hang_up(effect.polite)
+        dropped = self._link.perform(todo)
         if status["state"] in ("off", "ended"):
             self._link.rest()
         if todo:
             with self._mutex:
                 self._reached += sum(not isinstance(effect, do.SendUp) for effect in todo)
+                for number, reason in dropped:
+                    self._settle(self._core.drop_live(number, reason))
                 self._tell()
         told = {key: status[key] for key in ("state", "station", "waiting", "problem", "epoch", "incarnation")}
         if self._on_status is not None and told != self._told:

@@ -22,11 +22,13 @@ class Receipt:
     the only station that had it is lost for good; send it again if it still matters. Unknown: it was under way when the
     station, or this host's state, was lost; others may have it. `number` changes when the host goes on under a new
     incarnation; `id` is that of the message, if it was learned. Both `lost` and `refused` may follow `stored`.
+    Of a live message: sent, or dropped, also later. `reason`: not-attached, congested, or why the station dropped it,
+    perhaps after it had passed it on (docs/protocols/delta-causal.md). That nothing follows `sent` proves nothing.
     """
 
-    def __init__(self, agent: Agent, number: int) -> None:
+    def __init__(self, agent: Agent, number: int, state: str = "pending", reason: str = "") -> None:
         self.number = number
-        self.state, self.reason = "pending", ""
+        self.state, self.reason = state, reason
         self.id: MessageId | None = None
         self._agent = agent
 

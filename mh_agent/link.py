@@ -8,7 +8,8 @@ from collections import deque
 
 import zmq
 
-from roamcast.middleware.host_frames import DownFrame, UpFrame
+from roamcast.middleware.host_frames import DownFrame, LiveData, UpFrame
+from roamcast.middleware.mobile_host.effects import Connect, Disconnect, SendLive, SendUp
 from roamcast.transport.curve import CurveKeys
 from roamcast.transport.errors import DecodeError, UnknownKind
 from roamcast.transport.host_codec import decode_down, encode_up
@@ -55,11 +56,30 @@ class Link:
         except zmq.ZMQError as error:
             self._lost = f"no connection: {error}"
 
-    def send(self, frame: UpFrame) -> None:
-        """Send as soon as the connection takes it; without one the frame is lost."""
-        if self._open is not None:
+    def perform(self, todo: list[Connect | Disconnect | SendUp]) -> list[tuple[int, str]]:
+        """Do this in turn. Returns the live messages that were not sent: number, and why."""
+        dropped = []
+        for effect in todo:
+            if isinstance(effect, Connect):
+                self.connect(effect.endpoint, effect.key.decode(errors="replace"))
+            elif isinstance(effect, Disconnect):
+                self.hang_up(effect.polite)
+            elif (reason := self.send(effect.frame)) and isinstance(effect, SendLive):
+                dropped.append((-effect.frame.tag, reason))
+        return dropped
+
+    def send(self, frame: UpFrame) -> str:
+        """Send as soon as the connection takes it; what is live now, or not at all. Returns why it was lost, or ''."""
+        is_live = isinstance(frame, LiveData)
+        if self._open is None or (is_live and not self._up):
+            return "not-attached"
+        if not (is_live and self._out):
             self._out.append(encode_up(frame))
             self._push(self._open[0])
+            if not (is_live and self._out):
+                return ""
+            self._out.pop()
+        return "congested"
 
     def read(self) -> tuple[list[DownFrame], str | None]:
         """Frames that have come, and then why the connection was lost (None: it was not). Also sends what waits."""

@@ -131,8 +131,12 @@ class LiveData:
     deadline: int
     """Nobody is given it later than this, microseconds."""
     body: bytes
+    tag: int = 0
+    """For a LIVE_REFUSED; 0: none is wanted of what the station drops later."""
 
 
+LIVE_BYTES_MAX = 64 << 10
+"""Of a live body."""
 STORED_MAX = 1_000
 
 
@@ -297,16 +301,23 @@ class LiveMsg:
     topic: str
     """'': on none."""
     left: int
-    """The application is given it within this, microseconds from its arrival, or not at all."""
+    """The application is given it within this, microseconds from `at`, or not at all."""
+    at: int
+    """Reading of the station's clock when it was handed down, microseconds; only differences mean anything."""
     body: bytes
 
 
 @dataclass(slots=True, frozen=True)
 class LiveRefused:
-    """A live message of this host was not taken; all else goes on. Codes: docs/protocols/delta-causal.md."""
+    """A live message of this session was not taken, or later not given to the hosts of this station; all else goes on.
+
+    Codes: docs/protocols/delta-causal.md. Others may have been given it.
+    """
 
     code: str
     text: str
+    tag: int = 0
+    """That of the LIVE_DATA."""
 
 
 UpFrame = Hello | Ack | Data | TopicData | Ping | Detach | Leave | Seen | Heard | LiveData

@@ -158,7 +158,7 @@ UP: Final[Link[frames.UpFrame]] = Link(
     Layout(6, frames.Leave, NATURAL),
     Layout(21, frames.Seen, NATURAL, PAIRS, NATURAL, NATURAL, _STORED),
     Layout(26, frames.Heard, NATURAL),
-    Layout(27, frames.LiveData, NATURAL, NATURAL, optional(_TOPIC), FLAG, NATURAL, _BODY),
+    Layout(27, frames.LiveData, NATURAL, NATURAL, optional(_TOPIC), FLAG, NATURAL, _BODY, NATURAL),
 )
 DOWN: Final[Link[frames.DownFrame]] = Link(
     limits.DOWN_FRAME_BYTES_MAX,
@@ -191,8 +191,20 @@ DOWN: Final[Link[frames.DownFrame]] = Link(
     Layout(22, frames.Ask, NATURAL),
     Layout(23, frames.Fates, NATURAL, _ABSENT),
     Layout(25, frames.Unsubscribed, NATURAL, _ENDED),
-    Layout(28, frames.LiveMsg, POSITION, group(NATURAL, SLOT), NAME, _UINT32, LIVE_KIND, _ON_TOPIC, NATURAL, _BODY),
-    Layout(29, frames.LiveRefused, sentence(limits.CODE_BYTES_MAX), _TEXT),
+    Layout(
+        28,
+        frames.LiveMsg,
+        POSITION,
+        group(NATURAL, SLOT),
+        NAME,
+        _UINT32,
+        LIVE_KIND,
+        _ON_TOPIC,
+        NATURAL,
+        NATURAL,
+        _BODY,
+    ),
+    Layout(29, frames.LiveRefused, sentence(limits.CODE_BYTES_MAX), _TEXT, NATURAL),
 )
 
 encode_up = UP.encode

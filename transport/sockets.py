@@ -26,6 +26,8 @@ HANDSHAKE_MS: Final = 5_000
 PATIENCE_S: Final = 1.9
 """An agent gives up a handshake after this: just before its attempt is over, so that it can say why."""
 CONNECT_MS: Final = 5_000
+HOST_QUEUE_FRAMES: Final = 128
+"""So many frames of an agent wait in libzmq; what is live is dropped then, and all else waits behind them."""
 
 UP: Final = "up"
 UNREACHABLE: Final = "unreachable"
@@ -84,6 +86,7 @@ def connect_host(
     try:
         set_client(socket, keys, station_key)
         socket.setsockopt(zmq.RECONNECT_IVL, -1)
+        socket.setsockopt(zmq.SNDHWM, HOST_QUEUE_FRAMES)
         socket.setsockopt(zmq.MAXMSGSIZE, DOWN_FRAME_BYTES_MAX + CURVE_OVERHEAD_BYTES)
         socket.connect(endpoint)
     except zmq.ZMQError:

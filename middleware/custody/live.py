@@ -30,22 +30,45 @@ from roamcast.middleware.delta_causal.past import NOTHING, Id, Lists
 from roamcast.middleware.delta_causal.settings import LiveSettings
 from roamcast.middleware.delta_causal.station import LiveStation
 from roamcast.middleware.effects import Broadcast, Channel, Deliver, Effect, Reject, SendLive, SendPeer
-from roamcast.middleware.host_frames import LiveData, LiveMsg, LiveRefused
+from roamcast.middleware.host_frames import LIVE_BYTES_MAX, LiveData, LiveMsg, LiveRefused
 from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.rows import Kind, Row
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.station_frames import DataBatch
 from roamcast.middleware.vectors import covers, merged
 
-BODY_BYTES_MAX = 64 << 10
 EXT = "live"
 """Extension of STATE: what the host may have been given. No part of the record."""
 KINDS = frozenset({Kind.BROADCAST, Kind.MAIL, Kind.TOPIC})
+DROPPED = {
+    "unfounded": "what it follows has not come here",
+    "expired": "it was over before hosts here could be given it",
+    "behind": "what it follows did not come here in time",
+    "overtaken": "hosts here may have been given what follows it",
+}
+"""Code of LIVE_REFUSED -> text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Carried(LiveMessage):
     cast: LiveCast
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """Taken here; its host, in the session in which it came, is told if it is dropped here."""
+
+    id: Id
+    cast: LiveCast
+    channel: Channel
+    record: Record
+    e: int
+    tag: int
+
+    @property
+    def over(self) -> int:
+        """The reading from which it is."""
+        return self.id[0] + self.cast.delta + 1
 
 
 class Live:
@@ -62,7 +85,7 @@ class Live:
         self._tags: LiveTagBook
         self._peers: tuple[int, ...] = ()
         self._floors = LiveFloors(ledger)
-        self._own: deque[tuple[Id, LiveCast]] = deque()
+        self._own: deque[_Own] = deque()
         """Taken here and sent, not yet given to hosts here."""
         self._early: list[Deliver | SendLive] = []
         """Frames that were made before the end of this tick ..."""
@@ -103,6 +126,8 @@ class Live:
         ledger = self.ledger
         if frame.number > record.lastseq and "live_number" not in ledger.mutants:
             self.counts["unfounded"] += 1  # what it follows is not here, and may come by another station
+            if frame.tag:
+                ledger.tell(channel, LiveRefused("unfounded", DROPPED["unfounded"], frame.tag))
             return
         kind, addressee, refusal = self._audience(record, frame)
         if refusal is None:
@@ -114,7 +139,7 @@ class Live:
                 refusal = (reason.code, str(reason))
         if refusal is not None:
             self.counts["refused"] += 1
-            ledger.tell(channel, LiveRefused(*refusal))
+            ledger.tell(channel, LiveRefused(*refusal, frame.tag))
             return
         floor = ledger.view.void(merged(ledger.causal.sent, merged(record.base, record.sdep)))
         cast = LiveCast(
@@ -130,14 +155,14 @@ class Live:
         )
         self.counts["taken"] += 1
         ledger.out.append(Broadcast(cast))
-        self._own.append((message.id, cast))
+        self._own.append(_Own(message.id, cast, channel, record, frame.e, frame.tag))
         self.pump()
 
     def _audience(self, record: Record, frame: LiveData) -> tuple[Kind, int, tuple[str, str] | None]:
         """Whom it is for, or why it is refused: rights are looked at here, as for all else that hosts send."""
         ledger, topics = self.ledger, self.ledger.topics
-        if len(frame.body) > BODY_BYTES_MAX:
-            return Kind.BROADCAST, 0, ("too-large", f"a live message has at most {BODY_BYTES_MAX} bytes")
+        if len(frame.body) > LIVE_BYTES_MAX:
+            return Kind.BROADCAST, 0, ("too-large", f"a live message has at most {LIVE_BYTES_MAX} bytes")
         if frame.to is None:
             return Kind.BROADCAST, 0, None
         if frame.is_topic:
@@ -165,7 +190,7 @@ class Live:
             self.counts["full"] += 1
 
     def _fault(self, cast: LiveCast) -> str | None:
-        if cast.kind not in KINDS or not 0 <= cast.deadline <= cast.delta or len(cast.body) > BODY_BYTES_MAX:
+        if cast.kind not in KINDS or not 0 <= cast.deadline <= cast.delta or len(cast.body) > LIVE_BYTES_MAX:
             return f"kind {cast.kind}, deadline {cast.deadline}, delta {cast.delta}, {len(cast.body)} bytes"
         return None
 
@@ -187,22 +212,34 @@ class Live:
 
     def pump(self) -> None:
         """What has its floor here now goes on: behind the frames of all rows that have taken their places."""
-        while self._own and self._floors.blocker(self._own[0][1]) is None:
-            self._hand(*self._own.popleft())
+        while self._own and self._floors.blocker(self._own[0].cast) is None:
+            own = self._own.popleft()
+            self._tell(own, self._hand(own.id, own.cast))
         if self._floors:
             for name, cast in self._floors.freed():
                 self._enter(name, cast)
 
-    def _hand(self, name: Id, cast: LiveCast) -> None:
-        """To every host here that it is for and that has been sent all that it is owed; to the others never."""
+    def _tell(self, own: _Own, why: str) -> None:
+        """Its host is told why it was dropped here, if it was; not in another session than that in which it came."""
+        record = own.record
+        same = self.ledger.channels.get(own.channel) is record and record.sess == own.e and record.state == "open"
+        if why and own.tag and (same or "live_told" in self.ledger.mutants):
+            self.ledger.tell(own.channel, LiveRefused(why, DROPPED[why], own.tag))
+
+    def _hand(self, name: Id, cast: LiveCast) -> str:
+        """To every host here that it is for and that has been sent all that it is owed; to the others never.
+
+        Returns why it was dropped instead, or ''.
+        """
         ledger = self.ledger
-        left = cast.stamp + cast.deadline - self.core.read(ledger.wall)
+        at = self.core.read(ledger.wall)
+        left = cast.stamp + cast.deadline - at
         if left < 0:
             self.counts["expired"] += 1
-            return
+            return "expired"
         if cast.stamp + cast.delta < self.core.newest and "live_pair" not in ledger.mutants:
             self.counts["overtaken"] += 1  # it may come before something that a station with a fast clock has sent
-            return
+            return "overtaken"
         made = len(ledger.out)
         self._note_stripped()
         self._downlink.flush(early=True)
@@ -218,10 +255,11 @@ class Live:
                 self._downlink.look_again(channel)
         sender, topic = ledger.name_of(cast.host), ledger.topic_name(cast.addressee) if cast.kind is Kind.TOPIC else ""
         for last, channels in groups.items():
-            frame = LiveMsg(last, name, sender, cast.incarnation32, cast.kind, topic, left, cast.body)
+            frame = LiveMsg(last, name, sender, cast.incarnation32, cast.kind, topic, left, at, cast.body)
             self.counts["given"] += len(channels)
             ledger.out.append(SendLive(channels, frame))
         self._early += [effect for effect in ledger.out[made:] if isinstance(effect, Deliver | SendLive)]
+        return ""
 
     def _channels(self, cast: LiveCast) -> list[Channel]:
         """Whose hosts it is for: attached, not the sender, and not having been given more than is here."""
@@ -318,9 +356,13 @@ class Live:
 
     def _overtake(self, stamp: int) -> None:
         """A host that comes may have been given elsewhere what was taken here, and still waits here for its floor."""
-        kept = deque(one for one in self._own if one[0][0] > stamp or "live_own" in self.ledger.mutants)
-        self.counts["overtaken"] += len(self._own) - len(kept)
-        self._own = kept
+        own, self._own = self._own, deque()
+        for one in own:
+            if one.id[0] > stamp or "live_own" in self.ledger.mutants:
+                self._own.append(one)
+            else:
+                self.counts["overtaken"] += 1
+                self._tell(one, "overtaken")
 
     # ---- time ----
 
@@ -330,19 +372,15 @@ class Live:
         self.pump()
         if behind := self._floors.forget(self.core.clock):
             self.counts["behind"] += behind
-        while self._own and self._own_over() <= self.core.clock:
-            self._own.popleft()
+        while self._own and self._own[0].over <= self.core.clock:
+            self._tell(self._own.popleft(), "behind")
             self.counts["behind"] += 1
-
-    def _own_over(self) -> int:
-        (stamp, _), cast = self._own[0]
-        return stamp + cast.delta + 1
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next, monotonic."""
         if not self.ledger.wall:
             return None  # no tick yet
-        own = self._own_over() if self._own else None
+        own = self._own[0].over if self._own else None
         due = [at for at in (own, self._floors.next_deadline(), self.core.next_deadline()) if at is not None]
         return self.ledger.now + max(0, min(due) - self.core.clock) if due else None
 

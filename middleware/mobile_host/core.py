@@ -13,7 +13,7 @@ A station that is lost for good takes along what it knew of its hosts. The host'
 
 Reports: attached, session-ended, bad-frame (an alarm: one ended the session; not said again for the same reason),
 attempt-failed, paused, state-lost, replaced (an alarm: someone else holds this identity), ended, stations (a new list),
-live-refused (a live message was not taken: code, text).
+live-refused (a live message was not taken, or dropped: code, text).
 
 Source: overview section 7, causal-broadcast.md 'MH rules', P10, P11, one-order.md O-3, composition.md L1-L8.
 """
@@ -43,7 +43,7 @@ from roamcast.middleware.host_frames import (
     Welcome,
 )
 from roamcast.middleware.mobile_host.attachment import Attachment, Phase
-from roamcast.middleware.mobile_host.effects import AgentEffect, Ended, Given
+from roamcast.middleware.mobile_host.effects import AgentEffect, Ended, Given, Receipt
 from roamcast.middleware.mobile_host.errors import AgentEnded
 from roamcast.middleware.mobile_host.identity import Identity
 from roamcast.middleware.mobile_host.journal import Journal
@@ -56,21 +56,10 @@ FINAL_CODES = ("version", "name", "gone", "revoked")
 """Codes of REFUSED after which no attempt can succeed."""
 
 MUTANTS = (
-    "number_late",
-    "welcome_late",
-    "c_late",
-    "own_not_dropped",
-    "prev_ignored",
-    "msg_before_welcome",
-    "hand_kept",
-    "given_forgotten",
-    "late_ack_lost",
-    "epoch_late",
-    "seen_not_saved",
-    "value_unheld",
-    "end_not_saved",
-    "live_last",
-)
+    "number_late", "welcome_late", "c_late", "own_not_dropped", "prev_ignored", "msg_before_welcome", "hand_kept",
+    "given_forgotten", "late_ack_lost", "epoch_late", "seen_not_saved", "value_unheld", "end_not_saved",
+    "live_last", "live_age",
+)  # fmt: skip
 """Faults that tests may switch on, to see that they are caught."""
 
 
@@ -207,19 +196,28 @@ class AgentCore:
 
         Raises: OutboxFull, MessageTooLarge, BadAddressee, AgentEnded; nothing has changed then.
         """
-        if self._end is not None or self._leaving:
-            raise AgentEnded(self._end.text if self._end is not None else "the host is leaving")
+        self._check_member()
         return self._session.submit(body, to, int(kind))
 
-    def send_live(self, body: bytes, deadline: int, to: str | None = None, is_topic: bool = False) -> None:
+    def send_live(
+        self, body: bytes, deadline: float, to: str | None = None, kind: Kind = Kind.BROADCAST, room: bool = True
+    ) -> Receipt:
         """Send a live message to all, or to the host or topic `to`: given within `deadline` microseconds, or never.
 
-        It follows all that was sent and given before. Nothing is kept and nothing repeated; live-refused may follow.
-        Raises: NotAttached, MessageTooLarge, AgentEnded.
+        It follows all that was sent and given before. Nothing is kept and nothing repeated. Returns the receipt, under
+        a number below 0, of this process alone: sent; or dropped, being not-attached, or congested: the driver has no
+        `room`. Another one may follow: dropped. Raises as `submit`, and ValueError: it makes no sense.
         """
+        self._check_member()
+        return self._session.send_live(body, to, kind, deadline, room)
+
+    def drop_live(self, number: int, reason: str) -> Receipt:
+        """The driver could not send it after all. Returns the receipt; no tick is needed."""
+        return self._session.drop_live(number, reason)
+
+    def _check_member(self) -> None:
         if self._end is not None or self._leaving:
             raise AgentEnded(self._end.text if self._end is not None else "the host is leaving")
-        self._session.send_live(body, to, is_topic, deadline)
 
     def take(self) -> Given | None:
         """The next for the application, which is given it thereby; None: nothing now. At the end: Ended, each time."""
@@ -257,6 +255,7 @@ class AgentCore:
             "outbox": len(session.outbox),
             "in_hand": session.inbox.in_hand,
             "unacknowledged": session.inbox.unacknowledged,
+            "live": session.live_counts,
             "epoch": link.epoch,
             "incarnation": f"{session.incarnation & 0xFFFFFFFF:08x}",
         }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from roamcast.middleware.host_frames import UpFrame
+from roamcast.middleware.host_frames import LiveData, UpFrame
 from roamcast.middleware.mobile_host.state import Fact
 from roamcast.middleware.rows import Kind, MessageId
 
@@ -51,8 +51,15 @@ class SendUp:
 
 
 @dataclass(slots=True)
+class SendLive(SendUp):
+    """Send it now, or tell `AgentCore.drop_live`: it waits for nothing."""
+
+    frame: LiveData
+
+
+@dataclass(slots=True)
 class Receipt:
-    """The fate of the application's message `number`."""
+    """The fate of the application's message `number`; below 0: of a live one."""
 
     number: int
     state: str
@@ -61,13 +68,14 @@ class Receipt:
     refused: there is no such addressee or topic, or no right (may follow `stored`);
     lost: it was stored at a station that is lost for good, and no other one has it (follows `stored`);
     unknown: cannot be known;
-    renumbered: goes on as number `became` of a new incarnation (these come in ascending order, after the unknown ones).
+    renumbered: goes on as number `became` of a new incarnation (these come in ascending order, after the unknown ones);
+    dropped: live, and not sent, or the station has said that it dropped it.
     """
     id: MessageId | None = None
     """The message's id, where it was learned."""
     became: int = 0
     reason: str = ""
-    """Why it was refused."""
+    """Why it was refused; the code of why it was dropped."""
 
 
 @dataclass(slots=True)

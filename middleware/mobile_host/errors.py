@@ -21,9 +21,5 @@ class BadAddressee(LocalProtocolError):
     """A host's name has 1 to 64 bytes of UTF-8; a topic's 1 to 96, and nothing in it that cannot be printed."""
 
 
-class NotAttached(LocalProtocolError):
-    """A live message is sent in an open session, or not at all."""
-
-
 class StateError(Error):
     """The agent's state cannot be read, written or locked. An agent stops rather than go on without it."""

@@ -39,6 +39,7 @@ from roamcast.middleware.mobile_host.effects import (
     SubscriptionEnded,
 )
 from roamcast.middleware.mobile_host.ended import EndedSubscriptions
+from roamcast.middleware.mobile_host.live_age import LiveAge
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import AgentImage, Fact, LateAck, Told
 from roamcast.middleware.rows import PRESENCE_KINDS, SUBSCRIPTION_KINDS, Item, Kind, MessageId
@@ -105,10 +106,12 @@ class Inbox:
         """To be given once so many were in hand and are not any more."""
         self._told_notices = 0
         """Notices that were given so far."""
-        self._live: deque[tuple[int, int, int, LiveDelivered]] = deque()
-        """To be given once so many were in hand and are not any more, and so many notices given; until when."""
-        self.live_expired = 0
-        """Live messages that came and were too old once the application took what was before them."""
+        self._live: deque[tuple[int, int, int, int, LiveDelivered]] = deque()
+        """To be given once so many were in hand and are not any more, and so many notices given; until when, by the own
+        clock and by the station's."""
+        self._age = LiveAge()
+        self.live_given = self.live_expired = 0
+        """Expired: they came, and were too old once the application took what was before them."""
         self._presence: dict[tuple[str, int], tuple[int, bool]] = {}
         """Host and its incarnation -> (attempt, away) as last given."""
         self._subscribed: dict[str, MessageId] = {}
@@ -171,6 +174,7 @@ class Inbox:
     def open(self, le: int, at: int, gap: bool) -> None:
         """The WELCOME of session `le`: positions start at `at`."""
         self.le, self.position, self.frozen = le, at, False
+        self._age.reset()
         self._queue.clear()
         self.unsaid = self.unsaid_bytes = 0
         if gap:
@@ -240,15 +244,21 @@ class Inbox:
         sub.size = len(item.body)
         value.pos, value.le = sub.pos, self.le
 
-    def put_live(self, live: LiveDelivered, by: int) -> None:
-        """Give it behind all that is in hand, until the time `by`, monotonic, or not at all."""
-        self._live.append((self._handed + len(self._hand), self._told_notices + len(self._notices), by, live))
+    def put_live(self, live: LiveDelivered, now: int, at: int, left: int) -> None:
+        """Give it behind all that is in hand, or not at all: within `left` from `at`, a reading of the station."""
+        age = 0 if "live_age" in self._mutants else self._age.came(now, at)
+        while self._live and (self._live[0][2] < now or len(self._live) >= self._settings.live_in_hand):
+            self._live.popleft()
+            self.live_expired += 1
+        behind = self._handed + len(self._hand), self._told_notices + len(self._notices)
+        self._live.append((*behind, now - age + left, at + left, live))
 
     def _take_live(self, now: int) -> LiveDelivered | None:
         while self._live and self._live[0][0] <= self._handed and self._live[0][1] <= self._told_notices:
-            _, _, by, live = self._live.popleft()
-            if now <= by:
+            _, _, by, until, live = self._live.popleft()
+            if now <= min(by, until + self._age.least):  # what has come since may show that it was old
                 live.token = self._token
+                self.live_given += 1
                 return live
             self.live_expired += 1
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
-from roamcast.middleware.host_frames import UpFrame
-from roamcast.middleware.mobile_host.effects import AgentEffect, Report, Save, SendUp
+from roamcast.middleware.host_frames import LiveData, UpFrame
+from roamcast.middleware.mobile_host.effects import AgentEffect, Report, Save, SendLive, SendUp
 from roamcast.middleware.mobile_host.state import Acked, AgentImage, Epoch, Fact, OutboxTrimmed, Queued, Welcomed
 
 _LATE: dict[type, str] = {Queued: "number_late", Welcomed: "welcome_late", Acked: "c_late"}
@@ -40,6 +40,10 @@ class Journal:
     def send(self, frame: UpFrame) -> None:
         """Send a frame up."""
         self._effects.append(SendUp(frame))
+
+    def send_live(self, frame: LiveData) -> None:
+        """Send it up now or not at all."""
+        self._effects.append(SendLive(frame))
 
     def report(self, event: str, **fields: Any) -> None:
         """Tell the driver."""

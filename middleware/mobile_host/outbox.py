@@ -58,12 +58,7 @@ class Outbox:
 
         Raises: MessageTooLarge, OutboxFull, BadAddressee; no number is used up then.
         """
-        if kind:
-            self._check_topic(to)
-        elif to is not None and not 1 <= len(to.encode()) <= self._settings.name_bytes_max:
-            raise BadAddressee(f"a name has 1 to {self._settings.name_bytes_max} bytes")
-        if len(body) > self.message_bytes_max:
-            raise MessageTooLarge(f"{len(body)} bytes, at most {self.message_bytes_max}")
+        self.check(to, body, bool(kind), self.message_bytes_max)
         limit = self._settings
         if len(self.entries) >= limit.outbox_entries or self._size + len(body) > limit.outbox_bytes:
             raise OutboxFull(f"{len(self.entries)} messages, {self._size} bytes wait for a station")
@@ -71,6 +66,15 @@ class Outbox:
         self.entries[self.highest] = OutEntry(to, body, c, kind)
         self._size += len(body)
         return self.highest
+
+    def check(self, to: str | None, body: bytes, is_topic: bool, body_bytes_max: int) -> None:
+        """Raises MessageTooLarge, BadAddressee."""
+        if is_topic:
+            self._check_topic(to)
+        elif to is not None and not 1 <= len(to.encode()) <= self._settings.name_bytes_max:
+            raise BadAddressee(f"a name has 1 to {self._settings.name_bytes_max} bytes")
+        if len(body) > body_bytes_max:
+            raise MessageTooLarge(f"{len(body)} bytes, at most {body_bytes_max}")
 
     def _check_topic(self, name: str | None) -> None:
         most = self._settings.topic_bytes_max

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Set
 
 from roamcast.middleware.host_frames import (
+    LIVE_BYTES_MAX,
     Ack,
     Data,
     Fates,
@@ -30,7 +31,6 @@ from roamcast.middleware.host_frames import (
     Welcome,
 )
 from roamcast.middleware.mobile_host.effects import LiveDelivered, Receipt, StateLost
-from roamcast.middleware.mobile_host.errors import MessageTooLarge, NotAttached
 from roamcast.middleware.mobile_host.inbox import Inbox
 from roamcast.middleware.mobile_host.journal import Journal
 from roamcast.middleware.mobile_host.liveness import FAR, Liveness
@@ -38,6 +38,8 @@ from roamcast.middleware.mobile_host.outbox import Outbox, OutEntry
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import Acked, AgentImage, OutboxTrimmed, Queued, Sent, Welcomed
 from roamcast.middleware.rows import PRESENCE_KINDS, VALUE_KINDS, Item, Kind
+
+LIVE_KINDS = (Kind.BROADCAST, Kind.MAIL, Kind.TOPIC)
 
 
 class Session:
@@ -55,6 +57,9 @@ class Session:
         self.opened_at = 0
         self.quiet = 0
         """Answers in a row that said that nothing more was owed."""
+        self.live_sent = self.live_dropped = 0
+        """Own live messages."""
+        self._live_number = 0
         self._name = name
         self._settings = settings
         self._journal = journal
@@ -143,8 +148,9 @@ class Session:
                     self._lost(frozenset(absent))
             case LiveMsg():
                 return self._take_live(frame)
-            case LiveRefused(code, text):
+            case LiveRefused(code, text, tag):
                 self._journal.report("live-refused", code=code, text=text)
+                self._journal.emit(self.drop_live(-tag, code))
             case Unsubscribed(e, ended):
                 if e == self._epoch:
                     self.inbox.end(ended, welcome=False)
@@ -187,9 +193,8 @@ class Session:
         if frame.last != self.inbox.position and "live_last" not in self._mutants:
             return "frame lost"
         sender = frame.sender, frame.incarnation32
-        self.inbox.put_live(
-            LiveDelivered(0, frame.id, *sender, frame.kind, frame.topic, frame.body), self.now + frame.left
-        )
+        live = LiveDelivered(0, frame.id, *sender, frame.kind, frame.topic, frame.body)
+        self.inbox.put_live(live, self.now, frame.at, frame.left)
         return None
 
     def _is_own(self, item: Item) -> bool:
@@ -256,14 +261,32 @@ class Session:
             self._send_data(number, self.outbox.entries[number])
         return number
 
-    def send_live(self, body: bytes, to: str | None, is_topic: bool, deadline: int) -> None:
-        """Send a live message. Raises as `AgentCore.send_live`."""
-        if not self.is_open:
-            raise NotAttached("there is no session")
-        if len(body) > self.outbox.message_bytes_max:
-            raise MessageTooLarge(f"{len(body)} bytes, at most {self.outbox.message_bytes_max}")
-        self._journal.send(LiveData(self._epoch, self.outbox.highest, to, is_topic, deadline, body))
+    def send_live(self, body: bytes, to: str | None, kind: Kind, deadline: float, room: bool) -> Receipt:
+        """Send a live message. As `AgentCore.send_live`."""
+        if kind not in LIVE_KINDS or not 0 < deadline < FAR:
+            raise ValueError("a deadline is more than 0 and finite, and what is retained has none")
+        is_topic = kind is Kind.TOPIC
+        self.outbox.check(to, body, is_topic, LIVE_BYTES_MAX)
+        self._live_number -= 1
+        number = self._live_number
+        if not self.is_open or not room:
+            return self.drop_live(number, "congested" if self.is_open else "not-attached")
+        frame = LiveData(self._epoch, self.outbox.highest, to, is_topic, max(1, int(deadline)), body, -number)
+        self._journal.send_live(frame)
         self.live.stir(self.now)
+        self.live_sent += 1
+        return Receipt(number, "sent")
+
+    def drop_live(self, number: int, reason: str) -> Receipt:
+        """An own live message was dropped. Returns what the application is to be told."""
+        self.live_dropped += 1
+        return Receipt(number, "dropped", reason=reason)
+
+    @property
+    def live_counts(self) -> dict[str, int]:
+        """Own messages: sent, dropped. Those of others: given, expired."""
+        given, expired = self.inbox.live_given, self.inbox.live_expired
+        return {"sent": self.live_sent, "given": given, "dropped": self.live_dropped, "expired": expired}
 
     def ack(self, token: int) -> None:
         """The application has everything up to `token`. Raises LocalProtocolError."""

@@ -49,5 +49,7 @@ class AgentSettings:
     """... and this (with two such holders at most four takeovers a minute)."""
     stale_max: int = 3
     """STALE answers taken on one connection before the attempt counts as failed."""
+    live_in_hand: int = 1_000
+    """Live messages that came and were not taken; of more the oldest go."""
     late_max: int = 4_096
     """Acknowledgements kept by message id at most (see inbox.py); the oldest go."""

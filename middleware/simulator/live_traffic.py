@@ -11,6 +11,7 @@ from roamcast.middleware.host_frames import DownFrame, LiveMsg
 from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.effects import Delivered, LiveDelivered, Notice
+from roamcast.middleware.rows import Kind
 from roamcast.middleware.simulator.host_node import HostNode
 from roamcast.middleware.simulator.links import Connection
 from roamcast.middleware.simulator.station_node import StationNode
@@ -32,11 +33,16 @@ class LiveHost(HostNode):
         if self.core is None or self.frozen_until > self._world.now:
             return
 
+        deadline = max(1, deadline)
+
         def call(core: AgentCore) -> None:
             try:
-                core.send_live(label.encode() + b" .", deadline, to, is_topic)
+                kind = Kind.TOPIC if is_topic else Kind.BROADCAST
+                reason = core.send_live(label.encode() + b" .", deadline, to, kind).reason
             except LocalProtocolError as error:
-                self._trace.note("not taken", self.name, label, type(error).__name__)
+                reason = type(error).__name__
+            if reason:
+                self._trace.note("not taken", self.name, label, reason)
                 return
             self._trace.tell("live sent", self.name, label, to, is_topic, deadline)
 

@@ -23,13 +23,14 @@ PATIENCE_S = 10.0
 class StationEnd:
     """A station, by itself `north` in slot 1. Keeps every frame that was not asked for yet, in order."""
 
-    def __init__(self, context: zmq.Context[Any]) -> None:
+    def __init__(self, context: zmq.Context[Any], queue: int = 1_000) -> None:
         keys = generate()
         self.key = keys.public
         self.socket = context.socket(zmq.ROUTER)
         self.socket.curve_server = True
         self.socket.curve_secretkey = keys.secret.encode()
         self.socket.linger = 0
+        self.socket.rcvhwm = queue
         self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
         self.channel = b""
         self.heard: list[Any] = []
@@ -67,12 +68,12 @@ class StationEnd:
 
 
 @pytest.fixture
-def make_station() -> Iterator[Callable[[], StationEnd]]:
+def make_station() -> Iterator[Callable[..., StationEnd]]:
     ends: list[StationEnd] = []
     with zmq.Context() as context:
 
-        def make() -> StationEnd:
-            ends.append(StationEnd(context))
+        def make(**options: int) -> StationEnd:
+            ends.append(StationEnd(context, **options))
             return ends[-1]
 
         yield make
@@ -81,7 +82,7 @@ def make_station() -> Iterator[Callable[[], StationEnd]]:
 
 
 @pytest.fixture
-def station(make_station: Callable[[], StationEnd]) -> StationEnd:
+def station(make_station: Callable[..., StationEnd]) -> StationEnd:
     return make_station()
 
 

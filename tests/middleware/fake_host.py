@@ -109,9 +109,11 @@ class Host:
         self.outbox[self.own] = (None, body)
         return self.say(TopicData(self.le, self.own, self.in_hand, kind, topic, body))
 
-    def live(self, body: bytes, to: str | None = None, *, topic: bool = False, deadline: int = SECOND) -> list[Any]:
+    def live(
+        self, body: bytes, to: str | None = None, *, topic: bool = False, deadline: int = SECOND, tag: int = 0
+    ) -> list[Any]:
         """A live message."""
-        return self.say(LiveData(self.le, self.own, to, topic, deadline, body))
+        return self.say(LiveData(self.le, self.own, to, topic, deadline, body, tag))
 
     def write(self, *bodies: bytes, to: str | None = None) -> None:
         """Messages that arrive everywhere; what comes back of them is acknowledged."""

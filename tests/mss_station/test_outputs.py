@@ -218,7 +218,7 @@ def test_bodies_are_read_back_and_those_that_are_gone_left_out(bench: Bench) -> 
 
 def live(left: int) -> SendLive:
     frame = LiveMsg(
-        last=3, id=(9, 2), sender="ann", incarnation32=5, kind=Kind.BROADCAST, topic="", left=left, body=b"here"
+        last=3, id=(9, 2), sender="ann", incarnation32=5, kind=Kind.BROADCAST, topic="", left=left, at=0, body=b"here"
     )
     return SendLive([A, B], frame)
 

@@ -89,7 +89,7 @@ UP_EXAMPLES: dict[str, hf.UpFrame] = {
     "seen": hf.Seen(9, ((0, 12), (3, 70_000)), 40, 41, (38, 40)),
     "seen-nothing": hf.Seen(1, (), 0, 0, ()),
     "heard": hf.Heard(9),
-    "live-data": hf.LiveData(9, 43, "weather/\u96ea", True, 200_000, b"21.5"),
+    "live-data": hf.LiveData(9, 43, "weather/\u96ea", True, 200_000, b"21.5", 7),
 }
 DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
     "welcome": hf.Welcome((1, 0), 9, 40, False, -3, 262_144, 512),
@@ -114,8 +114,8 @@ DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
     "move": hf.Move((("dale", 0, "tcp://dale:7001", KEY),)),
     "ask": hf.Ask(9),
     "fates": hf.Fates(9, (38,)),
-    "live-msg": hf.LiveMsg(70_003, (WALL, 3), "anna", 7, Kind.MAIL, "", 180_000, b"now"),
-    "live-refused": hf.LiveRefused("clock", "the clock of this station is 90 ms behind those of the others"),
+    "live-msg": hf.LiveMsg(70_003, (WALL, 3), "anna", 7, Kind.MAIL, "", 180_000, WALL + 20_000, b"now"),
+    "live-refused": hf.LiveRefused("clock", "the clock of this station is 90 ms behind those of the others", 7),
     "unsubscribed": hf.Unsubscribed(9, ((5, 9, "weather/\u96ea"),)),
 }
 PEER_EXAMPLES: dict[str, sf.StationFrame] = {

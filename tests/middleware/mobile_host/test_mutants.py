@@ -60,7 +60,15 @@ def own_not_dropped(rig, make_item) -> bool:
 def live_last(rig, make_item) -> bool:
     """Nothing live is given before what was lost on the air and comes again."""
     rig.attach()
-    rig.hear(LiveMsg(1, (7, 2), "other", 7, Kind.BROADCAST, "", SECOND, b"x"))
+    rig.hear(LiveMsg(1, (7, 2), "other", 7, Kind.BROADCAST, "", SECOND, 1, b"x"))
+    return rig.take() is None
+
+
+def live_age(rig, make_item) -> bool:
+    """What waited in buffers is as old as it is."""
+    rig.attach()
+    rig.hear(LiveMsg(0, (7, 2), "other", 7, Kind.BROADCAST, "", SECOND, 1, b"x"))
+    rig.hear(LiveMsg(0, (8, 2), "other", 7, Kind.BROADCAST, "", SECOND, 2, b"y"), after=2 * SECOND)
     return rig.take() is None
 
 
@@ -155,6 +163,7 @@ def end_not_saved(rig, make_item) -> bool:
 SCENARIOS = (
     number_late, welcome_late, c_late, own_not_dropped, prev_ignored, msg_before_welcome, hand_kept, given_forgotten,
     late_ack_lost, epoch_late, seen_not_saved, value_unheld, end_not_saved, live_last,
+    live_age,
 )  # fmt: skip
 
 

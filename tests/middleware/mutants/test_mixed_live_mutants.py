@@ -23,7 +23,7 @@ FALLS: dict[str, tuple[int, dict[str, Any]]] = {
     "live_floor": (6, {}),
     "live_front": (6, {}),
     "live_number": (3, {}),
-    "live_settle": (3, {}),
+    "live_settle": (6, {}),
     "live_last": (1, {}),
     "live_state": (8, HOPS),
 }
