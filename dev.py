@@ -32,7 +32,10 @@ COMMANDS = {
     "demo": ("stations, roaming hosts, cut links and a crash, live, with a verdict", [["python", "examples/demo"]]),
     "chat": ("rooms, presence and roaming in one terminal; --join: from one more", [["python", "examples/chat"]]),
     "test": ("all that CI runs, through tox (one part: -e lint|types|agent59|tests|integration)", [["tox", "run"]]),
-    "bench": ("costs, beside bare pyzmq; instead: --lan, --log, --audit, --topics", [["python", "tests/bench"]]),
+    "bench": (
+        "costs, beside bare pyzmq; instead: --lan, --log, --audit, --topics, --live",
+        [["python", "tests/bench"]],
+    ),
     "fuzz": ("random and mutated frames against the decoders", [["python", "tests/fuzz"]]),
     "soak": ("the simulator on fresh seeds for --minutes", [["python", "tests/soak"]]),
     "simulate": (
