@@ -33,7 +33,10 @@ COMMANDS = {
     "chat": ("rooms, presence and roaming in one terminal; --join: from one more", [["python", "examples/chat"]]),
     "positions": ("live positions of moving hosts, on a page in your browser", [["python", "examples/positions"]]),
     "test": ("all that CI runs, through tox (one part: -e lint|types|agent59|tests|integration)", [["tox", "run"]]),
-    "bench": ("costs, beside bare pyzmq; instead: --lan, --log, --audit, --topics", [["python", "tests/bench"]]),
+    "bench": (
+        "costs, beside bare pyzmq; instead: --lan, --log, --audit, --topics, --live",
+        [["python", "tests/bench"]],
+    ),
     "fuzz": ("random and mutated frames against the decoders", [["python", "tests/fuzz"]]),
     "soak": ("the simulator on fresh seeds for --minutes", [["python", "tests/soak"]]),
     "simulate": (

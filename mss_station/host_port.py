@@ -28,8 +28,10 @@ from roamcast.middleware.host_frames import (
     UpFrame,
 )
 from roamcast.middleware.settings import SECOND, Settings
+from roamcast.middleware.station.core import StationCore
 from roamcast.mss_station.buckets import Buckets
 from roamcast.mss_station.drop_list import DropList
+from roamcast.mss_station.full_queues import FullQueues
 from roamcast.mss_station.live_share import LiveShare
 from roamcast.mss_station.tally import Tally
 from roamcast.mss_station.user_id import brought_id, user_id, user_of
@@ -104,6 +106,9 @@ class HostPort:
         self.dropped = DropList()
         self.failed: dict[bytes, Failure] = {}
         """Channels that did not take a frame since the last report to the core."""
+        self._full = FullQueues()
+        self._crowded: set[bytes] = set()
+        """Those that did not take a live message since then."""
 
     # ---- in ----
 
@@ -130,23 +135,24 @@ class HostPort:
                 self._refuse_bad(channel, owner, now, "a message of more than one part")
                 continue
             data = part.bytes
-            live = data.startswith(LIVE_DATA, 1)
-            if live and not self._share.admits():
-                self._say_busy(channel, now)
-                continue
-            try:
-                frame = decode_up(data)
-            except DecodeError as error:
-                self._unreadable(channel, owner, now, error)
-                continue
-            if type(frame) is Hello and not self._may_attach(channel, owner, frame, now):
-                continue
-            if live:
-                with self._share.used():
-                    feed(channel, owner.number, frame)
+            if data.startswith(LIVE_DATA, 1):
+                if self._share.admits(of_peer=False):
+                    with self._share.used():
+                        self._take(channel, owner, data, now, feed)
+                else:
+                    self._say_busy(channel, now)
             else:
-                feed(channel, owner.number, frame)
+                self._take(channel, owner, data, now, feed)
         return limit
+
+    def _take(self, channel: bytes, owner: Owner, data: bytes, now: int, feed: Feed) -> None:
+        try:
+            frame = decode_up(data)
+        except DecodeError as error:
+            self._unreadable(channel, owner, now, error)
+            return
+        if type(frame) is not Hello or self._may_attach(channel, owner, frame, now):
+            feed(channel, owner.number, frame)
 
     def _say_busy(self, channel: bytes, now: int) -> None:
         if self._busy.get(channel, 0) <= now:
@@ -260,6 +266,47 @@ class HostPort:
                 if error.errno != errno.EHOSTUNREACH:
                     raise
                 failed[channel] = Failure(True, prev)
+
+    def deliver_live(self, channels: Sequence[bytes], data: bytes) -> None:
+        """The same for a live message, which who does not take it now is not given, nor any other in this tick.
+
+        That is no gap in a host's stream. A channel that has failed lacks what comes before, and gets none.
+        """
+        shared = zmq.Frame(data)
+        send, failed, crowded = self._socket.send, self.failed, self._crowded
+        for channel in channels:
+            if channel in failed or channel in crowded:
+                self._tally.count("live_untaken")
+                continue
+            try:
+                send(channel, SNDMORE_NOBLOCK)
+                send(shared, 0, False)
+            except zmq.Again:
+                self._tally.count("live_untaken")
+                crowded.add(channel)
+            except zmq.ZMQError as error:
+                if error.errno != errno.EHOSTUNREACH:
+                    raise
+                failed[channel] = Failure(True, None)
+
+    def report(self, core: StationCore, now: int) -> None:
+        """In an open tick: tell the core what channels did not take, and let it try again those that may by now."""
+        for channel, failure in self.failed.items():
+            if failure.gone:
+                core.channel_lost(channel)
+            else:
+                core.channel_full(channel, failure.prev)
+                self._full.add(channel, now)
+        self.failed.clear()
+        self._crowded.clear()
+        self._share.next_tick()
+        for channel in self._full.take(now):
+            if (record := core.ledger.channels.get(channel)) is not None:
+                core.downlink.window_opened(record)
+
+    def next_report(self, now: int) -> int | None:
+        """When there is something to report; None: nothing is due."""
+        return now if self.failed else self._full.next_deadline()
 
     def _not_failed(self, channels: Iterable[bytes], prev: int | None) -> Iterator[bytes]:
         for channel in channels:

@@ -29,6 +29,7 @@ class LivePort:
 
     def __init__(self, links: Links, tally: Tally, clock: Clock) -> None:
         self.share = LiveShare(clock.now, tally)
+        self.now = clock.now
         self.compared: Callable[[int, int], None] = lambda slot, ahead: None
         """Told of the slot of a peer, and by how much its clock is ahead of the own one, microseconds."""
         self._links = links

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from roamcast.middleware.delivery_log import Logged
 from roamcast.middleware.effects import (
@@ -36,6 +36,9 @@ from roamcast.transport.host_codec import encode_down
 from roamcast.transport.serving_codec import encode_msg
 from roamcast.transport.station_codec import encode_peer
 
+LIVE_FRAMES_MAX: Final = 32
+"""Of one tick: half of a host's queue. The other half is for what is durable."""
+
 
 class Outputs:
     """Performs effects on the sockets.
@@ -61,6 +64,7 @@ class Outputs:
         self._read_item = load_item
         self._items_read: dict[tuple[int, int], bytes | None] = {}
         """In this tick: many spools wait for the same message."""
+        self._read_at = self._live_frames = 0
         self.store_went_back = False
         """A peer's rows or claims have shown what LINK could not: this store is older than what was sent from it."""
         self._perform: dict[type, Callable[[Any], None]] = {
@@ -75,8 +79,11 @@ class Outputs:
             **dict.fromkeys((Renew, Halt, SlotGiven, HandedOver), group),
         }
 
-    def perform(self, effects: Sequence[Effect], persisted: bool) -> None:
+    def perform(self, effects: Sequence[Effect], persisted: bool, read_at: int = 0) -> None:
         """Perform all effects but `Persist`, which the caller has made durable.
+
+        Args:
+            read_at: when the core was told what time it is, monotonic: what was live then may be over.
 
         Raises:
             StoreDamaged: an item is not the one that was stored; the process must end.
@@ -84,6 +91,7 @@ class Outputs:
         """
         sends = [effect for effect in effects if type(effect) is not Persist and type(effect) is not Logged]
         self._items_read.clear()
+        self._read_at, self._live_frames = read_at, 0
         for i, effect in enumerate(sends):
             if persisted and i == (len(sends) + 1) // 2:
                 self._kill.reached("mid-send")
@@ -111,8 +119,15 @@ class Outputs:
         self._hosts.deliver((cast(bytes, effect.channel),), encode_down(effect.frame))
 
     def _send_live(self, effect: SendLive) -> None:
+        self._live_frames += 1
+        if effect.frame.left < self._peers.live.now() - self._read_at:
+            self._tally.count("live_over")
+            return
+        if self._live_frames > LIVE_FRAMES_MAX:
+            self._tally.count("live_untaken", len(effect.channels))
+            return
         with self._peers.live.share.used():
-            self._hosts.deliver(cast(Sequence[bytes], effect.channels), encode_down(effect.frame))
+            self._hosts.deliver_live(cast(Sequence[bytes], effect.channels), encode_down(effect.frame))
 
     def _send_peer(self, effect: SendPeer) -> None:
         frame = self._with_items(effect.frame)

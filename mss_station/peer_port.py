@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import zmq
 
@@ -133,13 +133,15 @@ class PeerPort:
                 self._tally.reject(Reject(channel, "routing-id", "a routing id that is not this connection's own"))
                 continue
             data = part.bytes
-            if data.startswith(LIVE_CAST, 1) and not self.live.share.admits():
+            if data.startswith(LIVE_CAST, 1):
+                self._take_cast(user, data, feed)
                 continue
             frame = self._decode(data, slot, channel)
             if frame is None:
                 continue
-            if isinstance(frame, LiveCast | LiveClock):
-                self._take_live(user, frame, now, wall, feed)
+            if isinstance(frame, LiveClock):
+                if self._may_be_live(user):
+                    self.live.hear(user, frame, wall)
             elif type(frame) is Link:
                 self._introduce(channel, station, user, frame, now, wall)
             elif slot is None:
@@ -152,15 +154,19 @@ class PeerPort:
                 feed(slot, frame)
         return limit
 
-    def _take_live(self, user: int | None, frame: LiveCast | LiveClock, now: int, wall: int, feed: Feed) -> None:
+    def _take_cast(self, user: int | None, data: bytes, feed: Feed) -> None:
+        if self.live.share.admits(of_peer=True):
+            with self.live.share.used():
+                frame = self._decode(data, user, None)
+                if isinstance(frame, LiveCast) and self._may_be_live(user):
+                    feed(user, frame)
+
+    def _may_be_live(self, user: int | None) -> TypeGuard[int]:
         """On a connection of its own, which says no Link: the one beside it counts."""
         if user is None or not self.links.is_linked(user):
             self._tally.count("live_without_link")
-        elif isinstance(frame, LiveClock):
-            self.live.hear(user, frame, wall)
-        else:
-            with self.live.share.used():
-                feed(user, frame)
+            return False
+        return True
 
     def _introduce(
         self, channel: bytes, station: str | None, user: int | None, frame: Link, now: int, wall: int

@@ -98,7 +98,7 @@ class Server:
         self._core_due: int | None = 0
         """The core's next deadline, as it was when the last tick closed: only a tick changes it."""
         self._tick_open = False
-        self._inputs = self._next_tick = self._house_at = 0
+        self._inputs = self._next_tick = self._house_at = self._read_at = 0
         self._then: list[Callable[[bool], None]] = []
         self._stopping = False
         self._end: Error | None = None
@@ -196,8 +196,8 @@ class Server:
         if self.guard.state == "closed":
             return self._house_at
         links, log, desk = self.peers.links.next_deadline(), self.log.next_deadline(), self._desk.waits_until()
-        due = [self._house_at, self._core_due, links, log, desk]
-        if self.hosts.failed or not self._greeted:
+        due = [self._house_at, self._core_due, links, log, desk, self.hosts.next_report(now)]
+        if not self._greeted:
             due.append(now)
         return min(at for at in due if at is not None)
 
@@ -261,7 +261,8 @@ class Server:
             return
         self._tick_open = True
         core = self.core
-        now, wall = self.clock.now(), self.clock.wall()
+        self._read_at = now = self.clock.now()
+        wall = self.clock.wall()
         core.begin(now, wall)
         self.lan.begin(now, wall)
         self.mail.begin(now)
@@ -271,13 +272,7 @@ class Server:
             core.set_uplinks(self._shut())
             if self.is_linked:
                 core.set_linked()
-        failed = self.hosts.failed
-        for channel, failure in failed.items():
-            if failure.gone:
-                core.channel_lost(channel)
-            else:
-                core.channel_full(channel, failure.prev)
-        failed.clear()
+        self.hosts.report(core, now)
 
     def then(self, action: Callable[[bool], None]) -> None:
         """Call `action` when the open tick is closed, with whether it was committed; at once if none is open."""
@@ -310,8 +305,8 @@ class Server:
             self.core.set_linked()
         self._desk.serve(now)
         if not self._tick_open:
-            due = self._core_due is not None and self._core_due <= now
-            if self.hosts.failed or not self._greeted or due:
+            due = (self._core_due, self.hosts.next_report(now), None if self._greeted else now)
+            if any(at is not None and at <= now for at in due):
                 self.open_tick()
         if self._tick_open and (self._inputs >= INPUTS_MAX or now >= self._next_tick):
             self._close_tick(now)
@@ -358,7 +353,7 @@ class Server:
 
     def _perform(self, effects: Sequence[Effect], writes: Sequence[Write], now: int) -> None:
         try:
-            self._outputs.perform(effects, bool(writes))
+            self._outputs.perform(effects, bool(writes), self._read_at)
         except StoreNotCommitted as error:  # an item could not be read back: what was not sent is asked for again
             self.guard.unreadable(error, now)
             self._start_again()

@@ -262,6 +262,9 @@ class Live:
                 end = self._downlink.sent_to(ledger.channels[channel])
             if end is not None:
                 groups.setdefault(end, []).append(channel)
+            else:
+                self.counts["unready"] += 1
+                self._downlink.look_again(channel)
         sender, topic = ledger.name_of(cast.host), ledger.topic_name(cast.addressee) if cast.kind is Kind.TOPIC else ""
         for last, channels in groups.items():
             frame = LiveMsg(last, name, sender, cast.incarnation32, cast.kind, topic, left, at, cast.body)

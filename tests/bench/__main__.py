@@ -4,9 +4,10 @@ Real sockets on loopback with CURVE, real SQLite stores, real processes. Rounds 
 turn, and the best of each counts, for other work on the machine makes single figures worthless: read the ratios.
 ``--lan`` measures the replicated configuration instead, partly in virtual time, and the setting `copies`; ``--log`` the
 delivery log; ``--audit`` the audit of such logs, beside Spark's own shuffle and sort, and DuckDB; ``--topics`` messages
-on topics, subscriptions, rights, presence, and mail by number of stations. Exit codes: 0 done; 1 the bytes of header
-or what is logged of a message depend on the number of hosts, or the bytes of header on that of topics, a message was
-lost, stations do not come to hold the same, or an audit takes more than its gate; 3 it could not be run.
+on topics, subscriptions, rights, presence, and mail by number of stations; ``--live`` live messages against offered
+load, and floods. Exit codes: 0 done; 1 the bytes of header or what is logged of a message depend on the number of
+hosts, or the bytes of header on that of topics, a message was lost, a live one late, stations do not come to hold the
+same, or an audit takes more than its gate; 3 it could not be run.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from bench import (
     lan,
     lan_tables,
     latency,
+    live_flood,
+    live_load,
+    live_tables,
     log_cost,
     mail_rate,
     tables,
@@ -83,6 +87,9 @@ def options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--topics", action="store_true", help="instead: topics, subscriptions, rights, presence; mail by stations"
+    )
+    parser.add_argument(
+        "--live", action="store_true", help="instead: live messages against offered load, and what floods do"
     )
     parser.add_argument("--json", type=Path, default=Path("bench.json"), metavar="FILE", help="default %(default)s")
     given = parser.parse_args(arguments)
@@ -134,6 +141,8 @@ def chosen(given: argparse.Namespace) -> tuple[Measure, Callable[[Json], str], C
         return lambda home, plan: {"log": log_cost.measure(home, plan)}, log_cost.report, lambda found: True
     if given.topics:
         return measure_topics, topic_tables.report, lambda found: True
+    if given.live:
+        return measure_live, live_tables.report, lambda found: live_flood.is_good(found["flood"])
     if given.audit:
         from bench import audit, audit_tables  # with Spark
 
@@ -157,6 +166,12 @@ def measure_topics(home: Path, plan: Plan) -> Json:
         "mail": mail_rate.measure(home, plan),
         "fan": topic_fan.measure(home, plan),
     }
+
+
+def measure_live(home: Path, plan: Plan) -> Json:
+    """The sections of --live."""
+    load = [live_load.measure(home, stations, plan) for stations in plan.live_stations]
+    return {"load": load, "flood": live_flood.measure(home, load[0]["capacity"][live_load.STATION], plan)}
 
 
 def report(found: Json) -> str:
@@ -185,7 +200,7 @@ def main(arguments: list[str]) -> int:
     plan = (quick_plan if given.quick else default_plan)(given.hosts)
     signal.signal(signal.SIGALRM, give_up)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    signal.alarm(LONG_LIMIT_S if given.audit or given.topics else LIMIT_S)
+    signal.alarm(LONG_LIMIT_S if given.audit or given.topics or given.live else LIMIT_S)
     plan.say(load_line("before"))
     home = Path(tempfile.mkdtemp(prefix="roamcast-bench-"))
     try:

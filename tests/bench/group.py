@@ -132,8 +132,8 @@ class StationGroup:
         """That of the first station."""
         return self._cluster.stations[0].directory
 
-    def fleet(self) -> Child:
-        """The light hosts, not attached yet."""
+    def fleet(self, module: str = "fleet", only: str = "") -> Child:
+        """The light hosts, not attached yet. only: those whose names begin so. module: what they are run by."""
         cards = [read_station(station.directory).card for station in self._cluster.stations]
         rng = random.Random(self.home.name)
         places = [
@@ -143,8 +143,9 @@ class StationGroup:
                 "incarnation": rng.getrandbits(64) | 1 << 63,
             }
             for seat in self._light
+            if seat.name.startswith(only)
         ]
-        return _fleet(self.home, "station", places)
+        return _fleet(self.home, "station", places, module, only)
 
     def wait_linked(self) -> None:
         """Wait until every station has a link to every other one. Raises CommandFailed when they do not in time."""
@@ -179,25 +180,26 @@ class StationGroup:
 class RelayGroup:
     """Bare relays, each connected to each other, with the same interface as `StationGroup`."""
 
-    def __init__(self, home: Path, relays: int, light: Sequence[Seat], *, plain: bool = False) -> None:
-        """Start the relays."""
+    def __init__(self, home: Path, relays: int, light: Sequence[Seat], *, plain: bool = False,
+                 module: str = "bare") -> None:  # fmt: skip
+        """Start the relays. module: which of the benchmark they are."""
         home.mkdir()
         self.home = home
         self._light = light
         options = ["--plain"] if plain else []
-        self.stations = [Child(f"relay{i}", home, "bare", *options) for i in range(1, relays + 1)]
+        self.stations = [Child(f"relay{i}", home, module, *options) for i in range(1, relays + 1)]
         for relay in self.stations:
             for peer in self.stations:
                 if peer is not relay:
                     relay.ask("connect", endpoint=peer.hello["stations"], key=peer.hello["key"])
 
-    def fleet(self) -> Child:
-        """The hosts, not attached yet."""
+    def fleet(self, module: str = "fleet") -> Child:
+        """The hosts, not attached yet. module: what they are run by."""
         hellos = [relay.hello for relay in self.stations]
         places = [
             _place(seat, hellos[seat.station]["hosts"], hellos[seat.station]["key"], generate()) for seat in self._light
         ]
-        return _fleet(self.home, "bare", places)
+        return _fleet(self.home, "bare", places, module)
 
     def usage(self) -> list[Json]:
         """What each relay used so far."""
@@ -219,7 +221,7 @@ def _place(seat: Seat, endpoint: str, key: str | None, keys: CurveKeys) -> dict[
     return {"name": seat.name, "endpoint": endpoint, "key": key, "label": str(seat.station + 1), **pair}
 
 
-def _fleet(home: Path, kind: str, places: list[dict[str, Any]]) -> Child:
-    file = home / "fleet.json"
+def _fleet(home: Path, kind: str, places: list[dict[str, Any]], module: str, only: str = "") -> Child:
+    file = home / f"fleet{only}.json"
     file.write_text(json.dumps({"kind": kind, "hosts": places}))
-    return Child("fleet", home, "fleet", file)
+    return Child(file.stem, home, module, file)

@@ -74,6 +74,9 @@ class Counts:
 class LightHost(ABC):
     """What both kinds share: the socket, and what is counted."""
 
+    queue_frames = 1_000
+    """So many wait in the socket at most."""
+
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], place: dict[str, Any], counts: Counts) -> None:
         """`place`: endpoint, key (None: no CURVE), public, secret, label."""
         self.counts = counts
@@ -82,6 +85,7 @@ class LightHost(ABC):
         if place["key"] is not None:
             set_client(self.socket, CurveKeys(place["public"], place["secret"]), place["key"])
         self.socket.setsockopt(zmq.IMMEDIATE, 1)
+        self.socket.setsockopt(zmq.SNDHWM, self.queue_frames)
         self.socket.connect(place["endpoint"])
         self.label: str = place["label"]
         self.latencies: list[float] | None = None
@@ -214,14 +218,14 @@ class StationHost(LightHost):
         self._ack_at.pop(self, None)
         self._acked = self._c
         self.counts.acks += 1
-        self.socket.send(encode_up(Ack(1, self._c)))
+        self.say(encode_up(Ack(1, self._c)))
 
     def ping(self) -> None:
         """It acknowledges too."""
         self._ack_at.pop(self, None)
         self._acked = self._c
         self.counts.acks += 1
-        self.socket.send(encode_up(Ping(1, self._c)))
+        self.say(encode_up(Ping(1, self._c)))
 
     def publish(self, body: bytes, topic: str | None = None, to: str | None = None) -> None:
         """One DATA."""
@@ -229,4 +233,8 @@ class StationHost(LightHost):
         frame: UpFrame = Data(1, self._number, self._c, to, body)
         if topic is not None:
             frame = TopicData(1, self._number, self._c, Kind.TOPIC, topic, body)
-        self.socket.send(encode_up(frame))
+        self.say(encode_up(frame))
+
+    def say(self, data: bytes) -> None:
+        """Send it, once the socket takes it."""
+        self.socket.send(data)

@@ -30,6 +30,8 @@ class Plan:
     """Numbers of topics on which is sent in turn."""
     topic_stations: tuple[int, ...] = (2, 4, 8, 16)
     """Groups in which mail is sent, lean and whole."""
+    live_stations: tuple[int, ...] = (2, 4, 8)
+    """Groups in which live messages are sent at rising rates."""
     began: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
@@ -49,5 +51,5 @@ def quick_plan(hosts: tuple[int, ...]) -> Plan:
     """About a minute."""
     return Plan(
         hosts, repeats=1, round_s=1.0, latency_s=1.5, moves=32, headers_at=(10, 1_000), lan_changes=5,
-        audit_messages=(5_000,), audit_hard=0.1, topics=(1, 1_000), topic_stations=(2, 8),
+        audit_messages=(5_000,), audit_hard=0.1, topics=(1, 1_000), topic_stations=(2, 8), live_stations=(2,),
     )  # fmt: skip

@@ -23,6 +23,7 @@ class Meter:
 
     def __init__(self, station: Station) -> None:
         self._tally = station._tally
+        self._station = station
         self._split = Split()
         self._frames = PeerFrames()
         self._commits = 0
@@ -31,6 +32,12 @@ class Meter:
     def usage(self) -> Json:
         """CPU, and the station's own counters."""
         return {**usage(), "counters": dict(self._tally.counters)}
+
+    def live(self) -> Json:
+        """What became of live messages so far: what the status says of them."""
+        named = {name: count for name, count in self._tally.counters.items() if name.startswith("live_")}
+        running = self._station._running
+        return {**(running.core.live.counts if running else {}), **named}
 
     def commits(self) -> Json:
         """Durations of the commits since the last call (at most the last 1,024), milliseconds."""
@@ -68,6 +75,7 @@ def main(arguments: list[str]) -> None:
             "hello": dict,
             "usage": meter.usage,
             "commits": meter.commits,
+            "live": meter.live,
             "split": meter.split,
             "profile": meter.profile,
             "peer_frames": meter.peer_frames,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -267,3 +268,69 @@ def test_what_claims_to_be_live_and_is_no_frame_is_a_bad_one(make_port: Callable
         port.router.arrive(A, "host:ann", data)
     assert port.drain() == []
     assert port.tally.counters["reject.bad-frame"] == 3
+
+
+class Core:
+    """What a port reports to."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+        self.ledger = self.downlink = self
+        self.channels = {A: "ann's", B: "bob's"}
+
+    def channel_full(self, channel: bytes, prev: int | None) -> None:
+        self.heard.append(("full", channel, prev))
+
+    def channel_lost(self, channel: bytes) -> None:
+        self.heard.append(("lost", channel))
+
+    def window_opened(self, record: str) -> None:
+        self.heard.append(("again", record))
+
+
+def test_who_does_not_take_a_live_message_is_not_given_it_and_all_else_goes_on(make_port: Callable[..., Port]) -> None:
+    port = make_port()
+    port.router.full, port.router.gone = {A}, {C}
+    port.port.deliver_live([A, B, C], b"live")
+    assert port.router.sent == [(B, b"live")]
+    assert port.port.failed == {C: Failure(True, None)}
+    port.router.full.clear()
+    port.port.deliver_live([A, B, C], b"more")
+    port.port.deliver([A, B], b"row", prev=7)
+    assert port.router.sent[1:] == [(B, b"more"), (A, b"row"), (B, b"row")], "A gets nothing live until the next tick"
+    assert port.tally.counters["live_untaken"] == 3
+    port.port.report(Core(), 0)  # type: ignore[arg-type]
+    port.port.deliver_live([A], b"again")
+    assert port.router.sent[4:] == [(A, b"again")]
+
+
+def test_nothing_live_goes_to_a_host_that_lacks_a_row(make_port: Callable[..., Port]) -> None:
+    port = make_port()
+    port.router.full = {A}
+    port.port.deliver([A], b"row", prev=7)
+    port.router.full.clear()
+    port.port.deliver_live([A, B], b"live")
+    assert port.router.sent == [(B, b"live")]
+
+
+def test_a_full_queue_is_tried_again_soon_and_then_ever_less_often(make_port: Callable[..., Port]) -> None:
+    port, core, times = make_port(), Core(), []
+    port.router.full = {A}
+    now, tries = 1_000, 0
+    while True:
+        port.port.deliver([A], b"row", prev=7)
+        assert port.port.next_report(now) == now
+        port.port.report(core, now)  # type: ignore[arg-type]
+        due = port.port.next_report(now)
+        if due is None:
+            break
+        times.append(due - now)
+        port.port.report(core, due - 1)  # type: ignore[arg-type]
+        assert core.heard.count(("again", "ann's")) == tries
+        now, tries = due, tries + 1
+        port.port.report(core, now)  # type: ignore[arg-type]
+        assert core.heard.count(("again", "ann's")) == tries
+    assert times[0] == 2_000 and all(later == 2 * one for one, later in pairwise(times)) and times[-1] < SECOND
+    port.port.deliver([A], b"row", prev=7)
+    port.port.report(core, now)  # type: ignore[arg-type]
+    assert port.port.next_report(now) == now + 2_000, "it has given a sign of life since"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from roamcast.mss_station.live_share import KEPT_US_MAX, LiveShare
+import pytest
+
+from roamcast.mss_station.live_share import KEPT_US_MAX, PART, PEERS_US, TAKEN_MAX, LiveShare
 from roamcast.mss_station.tally import Tally
 
 
@@ -19,11 +21,12 @@ class Thread:
         with self.share.used():
             self.time += us
 
-    def flood(self, us: int, until: int) -> int:
+    def flood(self, us: int, until: int, *, of_peer: bool = False) -> int:
         """As many as are admitted, each of so long; one that is not costs a microsecond. Returns how many."""
         taken = 0
         while self.time < until:
-            if self.share.admits():
+            self.share.next_tick()
+            if self.share.admits(of_peer=of_peer):
                 self.work(us)
                 taken += 1
             else:
@@ -31,11 +34,12 @@ class Thread:
         return taken
 
 
-def test_a_flood_has_half_of_the_time() -> None:
+def test_a_flood_has_its_part_of_the_time() -> None:
     thread = Thread()
     taken = thread.flood(100, 1_000_000)
-    assert 5_000 <= taken <= 5_000 + KEPT_US_MAX // 50
-    assert thread.tally.counters["live_shed"] == 1_000_000 - taken * 100
+    fair = 1_000_000 // PART // 100
+    assert fair <= taken <= fair + KEPT_US_MAX // 50
+    assert thread.tally.counters["live_shed"] == pytest.approx(1_000_000 - taken * 100, abs=100)
 
 
 def test_what_was_not_used_is_kept_for_a_burst_and_no_more() -> None:
@@ -45,10 +49,34 @@ def test_what_was_not_used_is_kept_for_a_burst_and_no_more() -> None:
     assert KEPT_US_MAX // 100 - 1 <= taken <= KEPT_US_MAX // 100 + 1, "the burst fills all of its time"
 
 
+def test_what_stations_have_taken_already_comes_first() -> None:
+    thread = Thread()
+    thread.work(KEPT_US_MAX + PEERS_US // 2)
+    thread.share.next_tick()
+    assert [thread.share.admits(of_peer=of_peer) for of_peer in (False, True)] == [False, True]
+    thread.work(2 * PEERS_US)
+    assert not thread.share.admits(of_peer=True)
+    assert thread.tally.counters == {"live_shed": 1, "live_shed_of_peers": 1}
+
+
+def test_hosts_and_stations_together_have_one_part() -> None:
+    thread = Thread()
+    stations, hosts = (thread.flood(100, 1_000_000 * i, of_peer=i == 1) for i in (1, 2))
+    assert 100 * (stations + hosts) <= 2_000_000 // PART + KEPT_US_MAX * 2 + PEERS_US
+
+
+def test_of_hosts_no_more_is_taken_in_a_tick_than_their_queues_take() -> None:
+    thread = Thread()
+    assert sum(thread.share.admits(of_peer=False) for _ in range(100)) == TAKEN_MAX
+    assert thread.share.admits(of_peer=True)
+    thread.share.next_tick()
+    assert thread.share.admits(of_peer=False)
+
+
 def test_one_that_takes_long_is_paid_back() -> None:
     thread = Thread()
     thread.work(50_000)
-    assert thread.flood(100, 50_000 + 40_000) == 0
+    assert thread.flood(100, 50_000 + 60_000) == 0
 
 
 def test_it_counts_if_the_work_fails_too() -> None:
@@ -59,4 +87,4 @@ def test_it_counts_if_the_work_fails_too() -> None:
             raise ValueError
     except ValueError:
         pass
-    assert not thread.share.admits()
+    assert not thread.share.admits(of_peer=False)

@@ -19,11 +19,12 @@ from roamcast.middleware.effects import (
     Reject,
     Renew,
     SendHost,
+    SendLive,
     SendPeer,
     SlotGiven,
 )
 from roamcast.middleware.errors import InvariantError
-from roamcast.middleware.host_frames import Left, Msg, Pong
+from roamcast.middleware.host_frames import Left, LiveMsg, Msg, Pong
 from roamcast.middleware.link_effects import Identity, Member
 from roamcast.middleware.links import Links
 from roamcast.middleware.membership.view import View
@@ -35,7 +36,7 @@ from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.host_port import HostPort
 from roamcast.mss_station.kill_points import KillPoint
 from roamcast.mss_station.live_port import LivePort
-from roamcast.mss_station.outputs import Outputs
+from roamcast.mss_station.outputs import LIVE_FRAMES_MAX, Outputs
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.tally import Tally
 from roamcast.transport.host_codec import decode_down
@@ -61,7 +62,7 @@ class Bench:
         self.tally = Tally()
         self.stored = {(1, n): item(n) for n in range(1, 5)}
         links = Links(Identity("g", "s1", 1, 1, 1, 1), [Member(2, "s2", 2)], {}, lambda slot: 9, False)
-        live = LivePort(links, self.tally, Clock())
+        self.live = live = LivePort(links, self.tally, Clock())
         peers = PeerPort(router, links, self.tally, {}.get, {}.get, lambda slot, seen: None, lambda *_: None, live)
         peers.add(2, *connection)
         self.dealer.arrive(encode_peer(Link((1, 0), "g", "s2", 2, 2, 1, 1, 9, 0, 0, 0)))
@@ -213,3 +214,26 @@ def test_bodies_are_read_back_and_those_that_are_gone_left_out(bench: Bench) -> 
     assert isinstance(frame, Body)
     assert [(one.n, one.item) for one in frame.bodies] == [(3, item(3)), (8, b"here")]
     assert (frame.since, frame.lacking) == (5, (9,))
+
+
+def live(left: int) -> SendLive:
+    frame = LiveMsg(
+        last=3, id=(9, 2), sender="ann", incarnation32=5, kind=Kind.BROADCAST, topic="", left=left, at=0, body=b"here"
+    )
+    return SendLive([A, B], frame)
+
+
+def test_what_is_live_and_has_become_over_in_the_tick_is_not_sent(bench: Bench) -> None:
+    bench.live.now = lambda: 5_100
+    bench.outputs.perform([live(5_000), live(4_999)], False, 100)
+    assert [channel for channel, _ in bench.router.sent] == [A, B]
+    assert bench.tally.counters["live_over"] == 1
+
+
+def test_a_tick_leaves_room_in_the_queues_for_what_is_durable(bench: Bench) -> None:
+    bench.live.now = lambda: 0
+    bench.outputs.perform([live(5_000) for _ in range(LIVE_FRAMES_MAX + 2)], False)
+    assert len(bench.router.sent) == 2 * LIVE_FRAMES_MAX
+    assert bench.tally.counters["live_untaken"] == 4
+    bench.outputs.perform([live(5_000)], False)
+    assert len(bench.router.sent) == 2 * LIVE_FRAMES_MAX + 2

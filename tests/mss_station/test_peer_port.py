@@ -346,7 +346,7 @@ def test_when_the_share_is_used_up_they_are_dropped_unread(port: Port) -> None:
     port.arrive(their_link())
     port.arrive(FRAME)
     assert port.drain() == [(2, FRAME)], "all else is taken"
-    assert port.tally.counters["live_shed"] == 3
+    assert port.tally.counters["live_shed_of_peers"] == 3
     assert not any(name.startswith("reject.peer") for name in port.tally.counters)
 
 

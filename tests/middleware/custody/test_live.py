@@ -325,3 +325,22 @@ def test_a_handoff_repeats_nothing_that_waits_where_it_was_taken(net, live_trio)
     c.attach(1)
     net.release()
     assert a.got[:1] == [b"row"] and c.got == [b"row", b"*x"]
+
+
+@pytest.mark.rules()
+def test_a_host_that_came_with_more_than_was_here_is_given_live_messages_once_it_is_here(net, live_trio):
+    """What it had elsewhere comes as a mail of another host: no frame goes to it, and none needs to."""
+    a, b, c = live_trio
+    hold(net, DataBatch, 1, 3)
+    a.send(b"mail", "c")
+    net.deliver()
+    b.attach(3)
+    net.deliver()
+    a.live(b"x")
+    net.deliver()
+    net.release()
+    assert c.got == [b"mail", b"*x"] and b.got == [], "b may have been given what follows the mail"
+    for body in (b"y", b"z"):
+        a.live(body)
+        net.deliver()
+    assert c.got[2:] == b.got == [b"*y", b"*z"]
