@@ -20,8 +20,10 @@ from roamcast.analytics.streams import ragged
 from roamcast.analytics.tables import PLACE_SHIFT, Flags, Ints, Tables
 
 SLOT_BITS = 10
-PART_ROWS = 400_000
-"""Rows of a part: 8 bytes for each and station, some times over."""
+PART_ROWS, PART_CELLS = 400_000, 4_000_000
+"""Rows of a part, and rows times stations that are named: 8 bytes for each of these, some times over."""
+OVERLAP_MAX = 600_000_000
+"""us. A station that lies about delta makes no part much larger."""
 ROUNDS_MAX = 64
 """How many stations and hosts a chain of messages may run through within two deltas."""
 
@@ -61,8 +63,11 @@ class LiveTables:
         """All of them."""
         if not self.any:
             return []
+        named = np.unique(np.concatenate([tables.column(each, "slot") for each in self._all()]))
+        past = ragged(self.lives, "past")[1][::2]
+        rows_max = max(1, min(rows_max, PART_CELLS // len(np.union1d(named, past))))
         stamps = np.sort(np.concatenate([tables.column(each, "stamp") for each in self._all()]))
-        overlap = 2 * int(tables.column(self.lives, "delta").max(initial=0))
+        overlap = min(2 * int(tables.column(self.lives, "delta").max(initial=0)), OVERLAP_MAX)
         cuts = np.unique(stamps[::rows_max]).tolist()
         return [Part(first - overlap, first, end) for first, end in pairwise([*cuts, int(stamps[-1]) + 1])]
 

@@ -117,7 +117,7 @@ def test_what_a_station_says_of_floors_is_not_believed() -> None:
 
 def test_order_is_followed_through_messages_that_were_not_handed_down_there() -> None:
     """z comes after y, that after x; station 1 hands z down, then x."""
-    world, x, y = lively()
+    world, x, _ = lively()
     world.logs[1] = [row for row in world.logs[1] if row[1] != "handed"]
     z = world.live(B)
     world.hand(z, 1)
