@@ -25,6 +25,9 @@ E_MAX = (1 << 22) - 1
 TIME_MAX = 1 << 56
 """us: in the year 4253."""
 
+STAMP_MAX = (1 << 53) - 1
+"""us: of live messages; in the year 2255."""
+
 _slot, _n, _e, _time = (0, SLOT_MAX), (0, N_MAX), (0, E_MAX), (0, TIME_MAX)
 _position, _host, _small = (1 - PLACE_ZERO, PLACE_ZERO - 1), (0, (SLOT_MAX + 1 << 32) - 1), (0, 127)
 _topic = (0, (1 << 63) - 1)
@@ -33,6 +36,8 @@ BOUNDS = {
     "seq": (0, (1 << 31) - 1), "wall": _time, "hlc": _time, "position": _position, "slot": _slot, "heir": _slot,
     "cut": _n, "kind": _small, "what": _small, "gap": _small, "host": _host, "addressee": _topic, "number": _time,
     "n": _n, "taken_e": _time, "taken_c": _position, "e": _e, "le": _e, "c": _position, "at": _position,
+    "stamp": (0, STAMP_MAX), "horizon": (0, STAMP_MAX), "reading": (0, STAMP_MAX), "delta": _time, "deadline": _time,
+    "hosts": (0, (1 << 31) - 1), "cause": _small, "count": _n, "taken": _n, "handed": _n, "left": (-TIME_MAX, TIME_MAX),
     "after": _position, "size": (0, (1 << 31) - 1), "host32": (0, (1 << 32) - 1), "topic": _topic, "last": _position,
 }  # fmt: skip
 """Column -> the least and the greatest value that can be."""
@@ -40,11 +45,16 @@ BOUNDS = {
 BY_KIND = {"addressee": (_host[1], range(Kind.TOPIC)), "taken_e": (_e[1], sorted(set(Kind) - PRESENCE_KINDS))}
 """Column of ORDER -> what is the greatest value for some kinds, and these kinds."""
 
-BY_EVENT = {("posted", "addressee"): _slot, ("posted", "number"): _n, ("arrived", "number"): _n}
+BY_EVENT = {
+    ("posted", "addressee"): _slot,
+    ("posted", "number"): _n,
+    ("arrived", "number"): _n,
+    ("heard", "after"): _time,
+}
 """Event and column -> other bounds than elsewhere."""
 
-PAIRS = ("stamp", "spool", "vector")
-"""Lists of slot, n, slot, n; `base` is a list of n by slot."""
+PAIRS = {"stamp": N_MAX, "spool": N_MAX, "vector": N_MAX, "floor": N_MAX, "past": STAMP_MAX}
+"""Lists of slot, n, slot, n, and the greatest n; `base` is a list of n by slot."""
 
 
 def only_possible(segment: Segment) -> Segment:
@@ -94,7 +104,7 @@ def _possible_lists(name: str, values: Any, lengths: Any) -> Flags:
         good &= lengths % 2 == 0
         place = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         odd = place % 2 == 1
-        bad = (values < 0) | (values > np.where(odd, N_MAX, SLOT_MAX))
+        bad = (values < 0) | (values > np.where(odd, PAIRS[name], SLOT_MAX))
     else:
         good &= lengths <= SLOT_MAX + 1
         bad = (values < 0) | (values > N_MAX)

@@ -102,4 +102,6 @@ def _passed(case: Case, buckets: Sequence[tuple[int, int]], say: Say, folder: De
             folder.write(case, place - 1, found)
         outcome.add(case.of_clients(begin, end, found))
         say(f"judging {place} of {len(buckets)} buckets of hosts")
+    for part in case.live_parts:
+        outcome.add(case.of_live(part))
     return outcome

@@ -169,16 +169,17 @@ class SparkEngine:
         self, case: Case, buckets: list[tuple[int, int]], deliveries: DeliveryFolder | None, say: Say
     ) -> Outcome:
         """One pass over everything with the clock that the case has now."""
-        if not buckets:
+        count = len(buckets) + len(case.live_parts)
+        if not count:
             return case.of_the_whole()
         folder = self._fresh("judged")
         folder.put(CASE, case.of_clients_only())
         task = JudgeBuckets(folder, tuple(buckets), deliveries)
-        numbers = self.session.range(0, len(buckets), 1, len(buckets))
+        numbers = self.session.range(0, count, 1, count)
         judged = numbers.mapInArrow(task, JUDGED)
         text = "judging: {} of {} buckets of hosts"
         rows, outcome = self._collected(judged, say, text, case.of_the_whole)
-        if sorted(row["bucket"] for row in rows) != list(range(len(buckets))):
+        if sorted(row["bucket"] for row in rows) != list(range(count)):
             raise EngineError("not every bucket of hosts was judged")
         for row in sorted(rows, key=lambda row: int(row["bucket"])):
             outcome.add(folder.get(row["outcome"]))

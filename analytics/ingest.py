@@ -21,13 +21,14 @@ from roamcast.analytics.bounds import only_possible
 from roamcast.analytics.columns import found
 from roamcast.analytics.evidence import Segment, joined, joined_texts, rows, without_copies
 from roamcast.analytics.ingest_journals import journal_tables
+from roamcast.analytics.ingest_live import live_tables
 from roamcast.analytics.ingest_mails import mail_tables
 from roamcast.analytics.ingest_orders import OrderRows
 from roamcast.analytics.ingest_sessions import client_events
 from roamcast.analytics.ingest_subscriptions import subscription_tables
 from roamcast.analytics.tables import Ints, Tables
 
-OF_HOSTS = ("session", "ack", "member", "handoff", "ended", "subscribed")
+OF_HOSTS = ("session", "ack", "member", "handoff", "ended", "subscribed", "live")
 JOIN = 5
 
 
@@ -56,6 +57,7 @@ def ingest(segments: Sequence[Segment], carried: Sequence[Segment] = ()) -> tupl
         **subscription_tables(stations, order, client_of),
         **journal_tables(journals, clients),
         **mail_tables(stations),
+        **live_tables(stations, journals, clients, client_of),
     }
     return made, tables.violations(conflicts + differences)
 

@@ -21,10 +21,8 @@ def journal_tables(journals: Sequence[Segment], clients: pa.Table) -> Tables:
 
     journals: sorted by generation and seq. clients: the table; journals of names that no station knows are left out.
     """
-    pairs = zip(clients.column("name").to_pylist(), clients.column("incarnation").to_pylist(), strict=True)
-    known = {pair: i for i, pair in enumerate(pairs)}
-    owner = [known.get((str(j.header.get("id")), int(j.header.get("incarnation") or 0)), -1) for j in journals]
-    given, sent = _rows(journals, owner, "given"), _rows(journals, owner, "sent")
+    owner = owners(journals, clients)
+    given, sent = rows_of(journals, owner, "given"), rows_of(journals, owner, "sent")
     given |= {name: joined(journals, "given", name) for name in ("e", "c", "slot", "n", "host32", "number", "wall")}
     sent |= {name: joined(journals, "sent", name) for name in ("number", "e", "c", "wall")}
     addressee = joined_texts(journals, "sent", "addressee")
@@ -44,6 +42,13 @@ def journal_tables(journals: Sequence[Segment], clients: pa.Table) -> Tables:
     }
 
 
+def owners(journals: Sequence[Segment], clients: pa.Table) -> list[int]:
+    """The client of each journal; -1: no station knows it."""
+    pairs = zip(clients.column("name").to_pylist(), clients.column("incarnation").to_pylist(), strict=True)
+    known = {pair: i for i, pair in enumerate(pairs)}
+    return [known.get((str(j.header.get("id")), int(j.header.get("incarnation") or 0)), -1) for j in journals]
+
+
 def _holes(journals: Sequence[Segment], owner: list[int], place: Ints) -> pa.Table:
     """Where segments were not closed: between what they have and what the next one of the same client has."""
     at = origin_of(journals, "given")
@@ -58,7 +63,7 @@ def _holes(journals: Sequence[Segment], owner: list[int], place: Ints) -> pa.Tab
     return tables.table(tables.HOLES, made)
 
 
-def _rows(journals: Sequence[Segment], owner: list[int], event: str) -> dict[str, Ints]:
+def rows_of(journals: Sequence[Segment], owner: list[int], event: str) -> dict[str, Ints]:
     """Client and row of each event: segments one behind the other, events by `seq` in them."""
     at = origin_of(journals, event)
     row = (at << 32) | joined(journals, event, "seq")

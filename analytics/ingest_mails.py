@@ -22,7 +22,7 @@ def mail_tables(stations: Sequence[Segment]) -> Tables:
     posts = _columns(stations, POSTED, "number", "addressee", "after", "size")
     posts["slot"], posts["n"], posts["to"] = posts.pop("station"), posts.pop("number"), posts.pop("addressee")
     by = _fresh(posts["slot"], posts["n"], posts["seg"])
-    vector = _lists(joined_lists(stations, POSTED, "vector"), by)
+    vector = lists(joined_lists(stations, POSTED, "vector"), by)
     arrivals = _columns(stations, ARRIVED, "position", "slot", "number")
     arrivals["n"] = arrivals.pop("number")
     of_arrivals = _fresh(arrivals["station"], arrivals["position"], arrivals["seg"])
@@ -56,7 +56,7 @@ def _fresh(station: Ints, number: Ints, seg: Ints) -> Ints:
     return by[(kept | (number > last[station]))[by]]
 
 
-def _lists(ragged: tuple[Ints, Ints], by: Ints) -> pa.Array:
+def lists(ragged: tuple[Ints, Ints], by: Ints) -> pa.Array:
     """The rows `by` of a ragged column."""
     offsets, values = ragged
     lengths = offsets[by + 1] - offsets[by]

@@ -1,7 +1,8 @@
 """All checks over all that ingest made: first of the whole, then bucket by bucket of hosts, as pure functions.
 
-An engine makes one `Case`, calls `of_the_whole` once and `of_clients` per bucket, in any process, and joins what they
-find. Source: audit.md 3.2 to 3.4. Memory: the messages and orders (history.py) and the deliveries of one bucket.
+An engine makes one `Case`, calls `of_the_whole` once, `of_clients` per bucket and `of_live` per part, in any process,
+and joins what they find. Source: audit.md 3.2 to 3.4. Memory: the messages and orders (history.py) and the deliveries
+of one bucket.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from roamcast.analytics import receivers, tables
-from roamcast.analytics.checks import causal, clock, completeness, fifo, journals, latency, mails, stamps
+from roamcast.analytics.checks import causal, clock, completeness, fifo, journals, latency, live, mails, stamps
 from roamcast.analytics.checks.exactly_once import Accounts
 from roamcast.analytics.days import DAY
 from roamcast.analytics.history import NEVER, History
+from roamcast.analytics.lives import Lives, LiveTables, Part
 from roamcast.analytics.membership import Membership
 from roamcast.analytics.owed import Owed
 from roamcast.analytics.receivers import Journals, Receiver
@@ -106,6 +108,9 @@ class Case:
         )
         self.clock: Ints = self.history.hlc
         """T; the engine replaces it by the repaired one if it does not extend happened-before."""
+        self.live = LiveTables(made)
+        self.live_parts = self.live.parts()
+        self._sends: live.Sends | None = None
         self.holes = fifo.holes(orders)
         self.evidence = self._evidence()
         self.incomplete = {int(row["station"]) for row in self.evidence}
@@ -154,6 +159,7 @@ class Case:
             completeness.Times(self.options.until, self.options.margin, self.options.grace),
         )
         outcome.findings += self.mail_check().findings()
+        outcome.findings += live.untold(self.made)
         outcome.findings += completeness.cuts(history, self.membership.cut, self.membership.lost)
         scratch = np.full(history.count, -1, np.int64)
         found = []
@@ -199,6 +205,17 @@ class Case:
             self.options.grace,
         )
         return mails.MailCheck(mails.Mails(self.made), about)
+
+    def of_live(self, part: Part) -> Outcome:
+        """Live messages of a part, at stations and at hosts with journals."""
+        used = np.ones(len(self.names), bool)
+        used[list(self.journals.broken)] = False
+        if self._sends is None:
+            self._sends = live.Sends(self.history)
+        lives = Lives(self.live.of(part), used)
+        check = live.LiveCheck(self.history, lives, self._sends, self.membership.cut, self.incomplete, part.first)
+        found = [*check.of_stations(), *check.of_hosts(self.journals, self.sessions.host_of_client, self.names)]
+        return Outcome(found)
 
     # ---- clients ----
 

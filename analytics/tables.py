@@ -129,6 +129,27 @@ ARRIVALS = _schema(
 )  # fmt: skip
 """Station mail (slot, n) that was delivered at `station`, sorted by (station, position)."""
 
+LIVES = _schema(
+    ("slot", _i32), ("stamp", _i64), ("client", _i32), ("e", _i64), ("number", _i64), ("kind", _i8),
+    ("addressee", _i64), ("delta", _i64), ("deadline", _i64), ("horizon", _i64), ("past", pa.list_(_i64)),
+    ("floor", pa.list_(_i64)), ("wall", _i64), ("seg", _i32), ("off", _i32), ("log", _i64),
+)  # fmt: skip
+"""Live messages (slot, stamp) that station `slot` took from `client` in its session `e`, behind its own message
+`number`; sorted by (stamp, slot). `past`: slot, stamp, ...; `floor`: slot, n, ... `log`: place among all live rows of
+the station as they were read."""
+
+HANDED = _schema(
+    ("station", _i32), ("slot", _i32), ("stamp", _i64), ("position", _i64), ("reading", _i64), ("hosts", _i64),
+    ("wall", _i64), ("seg", _i32), ("off", _i32), ("log", _i64),
+)  # fmt: skip
+"""Live messages that `station` handed to so many hosts behind `position` of its order; sorted by (station, log)."""
+
+MISSED = _schema(("station", _i32), ("cause", _i32), ("slot", _i32), ("count", _i64), ("wall", _i64))
+"""Live messages that `station` did not take or hand down, added up. `slot`: whose they were, 0: it does not say."""
+
+UNTOLD = _schema(("station", _i32), ("taken", _i64), ("handed", _i64), ("wall", _i64))
+"""Live messages that `station` took and handed down without telling of each."""
+
 SEGMENTS = _schema(
     ("writer", _text), ("id", _text), ("slot", _i32), ("incarnation", _u64), ("generation", _i64), ("seq", _i64),
     ("prev", pa.binary()), ("end", pa.binary()), ("status", _text), ("events", _i64), ("opened", _i64),
@@ -145,6 +166,13 @@ SENT = _schema(
 )
 """Journals: what the application was given, and what it sent; `row` is the order of the journal. A message is given at
 position `c` of session `e`; its row may stand behind that of a later send: it is written when it is acknowledged."""
+
+HEARD = _schema(
+    ("client", _i32), ("row", _i64), ("e", _i64), ("c", _i64), ("slot", _i32), ("stamp", _i64), ("after", _i64),
+    ("left", _i64), ("wall", _i64),
+)  # fmt: skip
+"""Journals: live messages that the application was given behind position `c` of session `e` and behind its own message
+`after`, with so much time `left`, us; sorted by (client, row)."""
 
 HOLES = _schema(("client", _i32), ("low", _i64), ("high", _i64))
 """Holes in journals, where an agent was killed: places above `low` and below `high`."""
@@ -177,6 +205,7 @@ TABLES: dict[str, pa.Schema] = {
     "clients": CLIENTS, "messages": MESSAGES, "stamps": STAMPS, "orders": ORDERS, "sessions": SESSIONS, "acks": ACKS,
     "members": MEMBERS, "handoffs": HANDOFFS, "closed": CLOSED, "segments": SEGMENTS, "given": GIVEN, "sent": SENT,
     "holes": HOLES, "changes": CHANGES, "ended": ENDED, "posts": POSTS, "arrivals": ARRIVALS,
+    "lives": LIVES, "handed": HANDED, "missed": MISSED, "untold": UNTOLD, "heard": HEARD,
 }  # fmt: skip
 """What ingest makes, by name."""
 

@@ -22,7 +22,15 @@ SUBSCRIBED = "subscribed"
 """The log begins, and the host has been subscribed by the SUB (slot, n) since before that: its base covers it."""
 POSTED, ARRIVED = "posted", "arrived"
 """Station mail: taken from a program here; delivered here."""
+LIVE, HANDED, MISSED, UNTOLD = "live", "handed", "missed", "untold"
+"""Live messages, named (slot of the station that took it, stamp): taken from a host here; handed down to hosts here;
+not handed down, by cause, added up; taken and handed down without being told one by one, for there were too many."""
 GIVEN, SENT, GAP, LOST = "given", "sent", "gap", "lost"
+HEARD = "heard"
+"""The application was given a live message."""
+
+LIVE_EVENTS = frozenset({LIVE, HANDED, MISSED})
+"""What a core tells of live messages. It is no fact of the store: nothing waits for it, and a crash may lose it."""
 
 STATION_EVENTS: dict[str, dict[str, str]] = {
     ORDER: {
@@ -44,6 +52,13 @@ STATION_EVENTS: dict[str, dict[str, str]] = {
     SUBSCRIBED: {"host": INT, "incarnation": WORD, "topic": INT, "slot": INT, "n": INT},
     POSTED: {"number": INT, "addressee": INT, "after": INT, "size": INT, "vector": INTS},
     ARRIVED: {"position": INT, "slot": INT, "number": INT},
+    LIVE: {
+        "stamp": INT, "host": INT, "incarnation": WORD, "e": INT, "number": INT, "kind": INT, "addressee": INT,
+        "delta": INT, "deadline": INT, "size": INT, "horizon": INT, "past": INTS, "floor": INTS,
+    },
+    HANDED: {"slot": INT, "stamp": INT, "position": INT, "reading": INT, "hosts": INT},
+    MISSED: {"cause": INT, "slot": INT, "count": INT},
+    UNTOLD: {"taken": INT, "handed": INT},
 }  # fmt: skip
 """Event -> column -> type; `seq` and `wall` stand before them in every event."""
 
@@ -52,12 +67,19 @@ JOURNAL_EVENTS: dict[str, dict[str, str]] = {
     SENT: {"number": INT, "e": INT, "c": INT, "addressee": TEXT},
     GAP: {"e": INT, "c": INT},
     LOST: {},
+    HEARD: {"e": INT, "c": INT, "slot": INT, "stamp": INT, "after": INT, "left": INT},
 }
 
 EVENTS = {**STATION_EVENTS, **JOURNAL_EVENTS}
 
 ENROLLED, EXPIRED, LEFT = 0, 1, 2
 """`what` of MEMBER."""
+
+CAUSES = (
+    "other", "unfounded", "refused", "quiet", "delta", "ahead", "late", "duplicate", "overtaken", "full", "behind",
+    "expired", "unready",
+)  # fmt: skip
+"""`cause` of MISSED is the place in here: new ones come behind. Source: docs/protocols/delta-causal.md."""
 
 PLACE_SHIFT = 40
 PLACE_ZERO = 1 << 39

@@ -93,7 +93,7 @@ def verify(options: argparse.Namespace) -> Told:
 def _reach(path: Path) -> tuple[int, int]:
     """How far the log must reach at least: segment, and events in it. Raises StoreError."""
     try:
-        return max((decode_tail(each.events)[:2] for each in read_tail(path)[:1]), default=(0, 0))
+        return max((decode_tail(each.events).reach for each in read_tail(path)[:1]), default=(0, 0))
     except DecodeError as error:
         raise damaged(path / STORE_NAME, f"the tail of the delivery log: {error.reason}") from None
 

@@ -66,7 +66,8 @@ class Layout:
 
 CODES_OF_EVENTS: Final = (
     log.ACK, log.GAP, log.HOST, log.LOST, log.SENT, log.GIVEN, log.ORDER, log.CLOSED, log.MEMBER, log.HANDOFF,
-    log.SESSION, log.ENDED, log.SUBSCRIBED, log.POSTED, log.ARRIVED,
+    log.SESSION, log.ENDED, log.SUBSCRIBED, log.POSTED, log.ARRIVED, log.LIVE, log.HANDED, log.MISSED, log.UNTOLD,
+    log.HEARD,
 )  # fmt: skip
 """An event's place is its code in the tails of stores: new ones come behind."""
 

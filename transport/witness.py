@@ -17,10 +17,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from roamcast.middleware.delivery_log import GAP, GIVEN, LOST, SENT
+from roamcast.middleware.delivery_log import GAP, GIVEN, HEARD, LOST, SENT
+from roamcast.middleware.host_frames import DownFrame, LiveMsg
 from roamcast.middleware.mobile_host import effects as do
 from roamcast.middleware.mobile_host.core import AgentCore
-from roamcast.middleware.rows import Kind
+from roamcast.middleware.rows import Kind, MessageId
 from roamcast.middleware.settings import SECOND
 from roamcast.transport.segment_blocks import JOURNAL, SegmentHeader
 from roamcast.transport.segment_folder import SegmentFolder
@@ -28,6 +29,8 @@ from roamcast.transport.segment_rows import Event
 
 BATCH_EVENTS: Final = 256
 BATCH_AGE: Final = SECOND
+LIVE_MAX: Final = 4_096
+"""Live messages that are remembered, and that wait for an acknowledgement before them; of more nothing is noted."""
 _log = logging.getLogger(__name__)
 
 
@@ -71,6 +74,8 @@ class WitnessedCore(AgentCore):
         """When the thread is to write. At once at first: also a life that is soon killed has begun a segment."""
         self._given: deque[tuple[int, str, tuple[int, ...]]] = deque()
         """(token, event, values) of what is given and not acknowledged."""
+        self._until: dict[MessageId, int] = {}
+        """Live message that came -> until when it may be given, monotonic: by its frame alone."""
         self._owner: int = arguments["image"].incarnation
         self._folder = SegmentFolder(path, self._header)
         held.callback(self._release)
@@ -117,9 +122,33 @@ class WitnessedCore(AgentCore):
         given = super().take()
         if isinstance(given, do.Delivered) and not given.retained:  # a last value has no place in the order
             self._given.append((given.token, GIVEN, (*given.place, *given.id, given.incarnation32, given.number)))
+        elif isinstance(given, do.LiveDelivered):
+            self._heard(given)
         elif isinstance(given, do.Discontinuity):
             self._given.append((given.token, GAP, (e, c)))
         return given
+
+    def receive(self, frame: DownFrame) -> None:
+        """See AgentCore."""
+        if isinstance(frame, LiveMsg):
+            if len(self._until) >= LIVE_MAX:
+                self._until = {name: until for name, until in self._until.items() if until >= self._now}
+            if len(self._until) < LIVE_MAX:
+                self._until[frame.id] = self._now + frame.left
+        super().receive(frame)
+
+    def _heard(self, live: do.LiveDelivered) -> None:
+        """It is noted behind what was given before it; it needs no acknowledgement of its own."""
+        stamp, slot = live.id
+        until = self._until.get(live.id)
+        if until is None or len(self._given) >= LIVE_MAX:
+            return
+        inbox, sent = self.session.inbox, self.session.outbox.highest
+        values = (inbox.le, inbox.given_position, slot, stamp, sent, until - self._now)
+        if self._given:
+            self._given.append((live.token, HEARD, values))
+        else:
+            self._note(HEARD, *values)
 
     def ack(self, token: int) -> None:
         """See AgentCore."""

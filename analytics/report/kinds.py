@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-HOST, SENT, SESSION, ORDER, MAIL, NOWHERE = "host", "sent", "session", "order", "mail", ""
+HOST, SENT, SESSION, ORDER, MAIL, LIVE, NOWHERE = "host", "sent", "session", "order", "mail", "live", ""
 """What `place` of a finding is: where its host was given something; where it sent; the number of a session; a position
-in the order of `station`; one in its inbox of station mail; none of these."""
+in the order of `station`; one in its inbox of station mail; of what is live: as HOST or ORDER; none of these."""
 
 _LOST = "Keep the logs of these stations; look at what the host's stations logged when it moved, and report it."
 _ORDER = "Keep the logs of these stations and report it: the two messages and the rows below are the proof."
 _MAIL = "Keep the logs of these stations and report it: the rows below are the proof."
+_LIVE = (
+    "Keep the logs of these stations and report it: the rows below are the proof. Look at the stations' clocks, too."
+)
 _HOST = "Look at that host: two devices with one identity, or a restored copy of its state, look like this."
 _LOGS = "Two logs cannot both be right: find out whether one was changed, and verify both with mss-station logs verify."
 _FETCH = "Upload what is missing (mss-station logs upload DIR DEST) and audit the day again."
@@ -83,6 +86,20 @@ KINDS: dict[str, Kind] = {
     "mail_waiting": Kind("Station mail under way", "Mail was posted and has not arrived, or not by the end of these "
                          "logs.", "If it is undecided, it waits for a day: look at its addressee's inbox and the link.",
                          MAIL),
+    "live_causal": Kind("Live messages out of causal order", "A live message was given after another one that comes "
+                        "after it.", _LIVE, LIVE),
+    "live_twice": Kind("Live message doubled", "A live message was handed down twice, or given to a host twice.", _LIVE,
+                       LIVE),
+    "live_late": Kind("Live message after its deadline", "A live message was handed down, or given, after its "
+                      "deadline.", _LIVE, LIVE),
+    "live_early": Kind("Live message too early", "A live message was given before a stored one that comes before it.",
+                       _LIVE, LIVE),
+    "live_overtaken": Kind("Live message too late in the order", "A live message was given after a stored one that "
+                           "comes after it.", _LIVE, LIVE),
+    "live_not_meant": Kind("Live message to the wrong host", "A live message was given to its own sender, or to a host "
+                           "that it was not for.", _LIVE, LIVE),
+    "live_untold": Kind("Not every live message is in the log", "There were more live messages than a station tells of "
+                        "one by one: these were not judged.", _NOTE),
     "claim_not_given": Kind("Claimed, not given", "A station counts a message as given that the host's own journal "
                             "does not have.", _LOST, HOST),
     "claim_order_differs": Kind("Journal and station differ in order", "The host's journal has another order than its "

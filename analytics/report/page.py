@@ -14,7 +14,7 @@ from roamcast.analytics.days import WHOLE
 from roamcast.analytics.report import plots
 from roamcast.analytics.report.kinds import EVIDENCE
 from roamcast.analytics.report.proof import Proofs, name
-from roamcast.analytics.report.words import count, counted, duration, instant, listed, shown
+from roamcast.analytics.report.words import count, counted, duration, instant, listed, share, shown
 from roamcast.analytics.tables import INFO, UNDECIDED, VIOLATION
 
 BYTES_MAX = 300_000
@@ -37,6 +37,7 @@ WORDS = (
     ("Delivery", "A message that a host has acknowledged. It counts in the hour of the acknowledgement."),
     ("Latency", "From the message's row at its own station to the acknowledgement at the host's: two stations' clocks. "
      "p50: half of all are faster; p99: all but one in a hundred. Exact to 4 %."),
+    ("Over", "Live messages that missed their deadline at a station, of all that were under way to its hosts."),
     ("Relay", "From the message's row at its own station to its row at this one."),
     ("Handoff", "A host goes on at another station. Its gap: from the last acknowledgement before to the first one "
      "behind, so also the time in which nothing was sent."),
@@ -72,7 +73,8 @@ def _page(summary: Mapping[str, Any], examples: int, rows: int) -> str:
         f'<body>\n<main>\n<div class="top"><span>Roamcast delivery audit · group {name(run["group"])}</span>'
         f"<span>{day}, UTC</span></div>\n"
         f"{_verdict(summary)}{_facts(summary)}{_findings(summary, examples)}{_day_in_plots(summary)}"
-        f"{_stations(summary, rows)}{_hosts(summary, rows)}{_run(summary)}{_words()}</main>\n</body>\n</html>\n"
+        f"{_stations(summary, rows)}{_live(summary, rows)}{_hosts(summary, rows)}{_run(summary)}"
+        f"{_words()}</main>\n</body>\n</html>\n"
     )
 
 
@@ -234,6 +236,23 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) ->
 
 def _station(row: Mapping[str, Any]) -> str:
     return f"{row['station']} {row['id']}".strip()
+
+
+def _live(summary: Mapping[str, Any], limit: int) -> str:
+    """What became of live messages; nothing, if there were none."""
+    rows = summary["live"][:limit]
+    if not rows:
+        return ""
+    head = ("station", "taken", "handed<br>down", "deliveries", "over", "missed, by cause")
+    cells = [
+        (
+            f"{row['station']} {name(row['id'])}", count(row["taken"]), count(row["handed"]),
+            count(row["deliveries"]), share(row["over_share"]),
+            ", ".join(f"{cause} {count(missed)}" for cause, missed in row["missed"].items()),
+        )
+        for row in rows
+    ]  # fmt: skip
+    return f"<h2>Live messages</h2>\n{_table(head, cells)}\n"
 
 
 def _stations(summary: Mapping[str, Any], limit: int) -> str:

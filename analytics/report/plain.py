@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roamcast.analytics.report.kinds import kind_of
-from roamcast.analytics.report.words import counted, duration, shown
+from roamcast.analytics.report.words import counted, duration, share, shown
 from roamcast.analytics.tables import VIOLATION
 
 HOSTS = 10
@@ -23,6 +23,7 @@ def text(summary: Mapping[str, Any], written: Sequence[str] = ()) -> str:
     parts += _violations(summary)
     parts += _missing(summary)
     parts += _stations(summary["stations"])
+    parts += _live(summary["live"])
     parts += _hosts(summary["hosts"]["worst"])
     if written:
         parts += ["", "written:", *(f"  {path}" for path in written)]
@@ -62,6 +63,23 @@ def _stations(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             duration(row["p50_us"]), duration(row["p99_us"]), f"{row['handoffs_in']:,}", f"{row['handoffs_out']:,}",
             duration(row["gap_max_us"]), f"{row['segments_closed']:,}", f"{row['segments_open']:,}",
             f"{row['segments_bad']:,}",
+        )
+        for row in rows[:LINES]
+    ]  # fmt: skip
+    more = [f"and {counted(len(rows) - LINES, 'other')}"] if len(rows) > LINES else []
+    return ["", *_columns([head, *cells]), *more]
+
+
+def _live(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What became of live messages, if there were any."""
+    if not rows:
+        return []
+    head = ("live at station", "taken", "handed down", "deliveries", "over", "missed, by cause")
+    cells = [
+        (
+            f"{row['station']} {shown(row['id'], NAME_MAX)}".strip(), f"{row['taken']:,}", f"{row['handed']:,}",
+            f"{row['deliveries']:,}", share(row["over_share"]),
+            ", ".join(f"{cause} {count:,}" for cause, count in row["missed"].items()),
         )
         for row in rows[:LINES]
     ]  # fmt: skip

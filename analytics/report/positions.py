@@ -16,7 +16,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from roamcast.analytics.columns import place_text
 from roamcast.analytics.engine import Report
 from roamcast.analytics.history import NEVER
-from roamcast.analytics.report.kinds import HOST, MAIL, ORDER, SENT, SESSION, kind_of
+from roamcast.analytics.report.kinds import HOST, LIVE, MAIL, ORDER, SENT, SESSION, kind_of
 from roamcast.analytics.report.words import shown
 from roamcast.analytics.tables import NO_CLIENT, PLACE_SHIFT, PLACE_ZERO, Ints
 
@@ -65,6 +65,8 @@ class Positions:
         kind, client, station = kind_of(finding["kind"]).place, finding["client"], finding["station"]
         if kind == MAIL:
             return [asdict(spot) for spot in self._of_mail(finding)][:SPOTS_MAX]
+        if kind == LIVE:
+            return [asdict(spot) for spot in self._of_live(finding)][:SPOTS_MAX]
         x, y = (self._message(finding[a], finding[b]) for a, b in (("slot", "n"), ("other_slot", "other_n")))
         place, other = finding["place"], finding["other_place"]
         found: list[Spot] = []
@@ -106,16 +108,35 @@ class Positions:
             if not finding[a]:
                 continue
             name = f"mail {_name(finding, a, b)}"
-            for row in self._mails("posts", finding[a], finding[b]):
+            for row in self._named("posts", finding[a], n=finding[b]):
                 found.append(self._spot(f"{name} posted to station {row['to']}", row | {"station": row["slot"]}))
-            for row in self._mails("arrivals", finding[a], finding[b]):
+            for row in self._named("arrivals", finding[a], n=finding[b]):
                 if row["station"] == finding["station"]:
                     found.append(self._spot(f"{name} arrives at station {row['station']}", row))
         return found
 
-    def _mails(self, table: str, slot: int, n: int) -> list[dict[str, Any]]:
+    def _of_live(self, finding: Mapping[str, Any]) -> list[Spot]:
+        """Where its messages were taken, and handed down by its station; where a stored one stands in the order."""
+        found, station = [], finding["station"]
+        for a, b in (("other_slot", "other_n"), ("slot", "n")):
+            slot, number = finding[a], finding[b]
+            if not slot:
+                continue
+            name = f"live message {slot}:{number}"
+            taken = self._named("lives", slot, stamp=number)
+            if not taken and a == "other_slot":
+                found += self._ordered(station, self._message(slot, number), f"in the order of station {station}")
+            for row in taken:
+                found.append(self._spot(f"{name} taken by station {slot}", row | {"station": slot}))
+            for row in self._named("handed", slot, stamp=number):
+                if station in (0, row["station"]):
+                    found.append(self._spot(f"{name} handed down by station {row['station']}", row))
+        return found
+
+    def _named(self, table: str, slot: int, **number: int) -> list[dict[str, Any]]:
         made = self._made[table]
-        named = pc.and_(pc.equal(made["slot"], slot), pc.equal(made["n"], n))
+        ((column, wanted),) = number.items()
+        named = pc.and_(pc.equal(made["slot"], slot), pc.equal(made[column], wanted))
         rows: list[dict[str, Any]] = made.filter(named).to_pylist()
         return rows
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from roamcast.analytics.days import WHOLE
 from roamcast.analytics.nights import Night
-from roamcast.analytics.report import figures
+from roamcast.analytics.report import figures, live
 from roamcast.analytics.report.kinds import EVIDENCE, kind_of
 from roamcast.analytics.report.positions import Positions
 from roamcast.analytics.report.words import counted, listed, shown
@@ -79,6 +79,7 @@ def summary(night: Night, about: About, reopened: Sequence[str] = ()) -> dict[st
         "missing": _missing(missing),
         "findings": _groups(rows, Positions(report)),
         "stations": stations,
+        "live": live.by_station(report),
         "hosts": {name: value for name, value in hosts.items() if name not in ("active", "pending")},
         "latency": latency,
         "gaps": figures.gaps(moves),

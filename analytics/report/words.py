@@ -52,6 +52,11 @@ def duration(us: float | None) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
 
 
+def share(part: float | None) -> str:
+    """0.25 %. None: of nothing."""
+    return "–" if part is None else f"{100 * part:.2f} %"
+
+
 def instant(us: int) -> str:
     """2027-01-15 12:00:03.500000; empty for 0."""
     return (_EPOCH + timedelta(microseconds=us)).strftime("%Y-%m-%d %H:%M:%S.%f") if us else ""

@@ -17,7 +17,7 @@ from roamcast.analytics import memory
 from roamcast.analytics.deliveries import DeliveryFolder
 from roamcast.analytics.engine import EVENTS, NOTHING, Wanted
 from roamcast.analytics.evidence import Segment
-from roamcast.analytics.judgement import Case
+from roamcast.analytics.judgement import Case, Outcome
 from roamcast.analytics.reading import Keys, decode, header_in, header_of, read
 from roamcast.analytics.spark.events import PartWriter
 from roamcast.analytics.staging import Folder
@@ -87,7 +87,7 @@ def _needed(segment: Segment, what: int) -> Segment:
 
 @dataclass(frozen=True)
 class JudgeBuckets:
-    """Batches of numbers of buckets -> a row of JUDGED for each."""
+    """Batches of numbers of buckets, and behind them of parts of what is live, -> a row of JUDGED for each."""
 
     folder: Folder
     buckets: tuple[tuple[int, int], ...]
@@ -97,17 +97,21 @@ class JudgeBuckets:
         """Judge each bucket."""
         for batch in batches:
             for bucket in batch.column(0).to_pylist():
-                case = kept_case(self.folder)
-                begin, end = self.buckets[bucket]
-                found = case.deliveries(begin, end)
-                if self.deliveries is not None:
-                    self.deliveries.write(case, bucket, found)
-                outcome = case.of_clients(begin, end, found)
+                outcome = self._judged(kept_case(self.folder), bucket)
                 name = secrets.token_hex(8)
                 self.folder.put(name, outcome)
                 yield pa.RecordBatch.from_pydict(
                     {"bucket": [bucket], "outcome": [name], "deliveries": [outcome.deliveries]}
                 )
+
+    def _judged(self, case: Case, bucket: int) -> Outcome:
+        if bucket >= len(self.buckets):
+            return case.of_live(case.live_parts[bucket - len(self.buckets)])
+        begin, end = self.buckets[bucket]
+        found = case.deliveries(begin, end)
+        if self.deliveries is not None:
+            self.deliveries.write(case, bucket, found)
+        return case.of_clients(begin, end, found)
 
 
 _kept: dict[Folder, Case] = {}

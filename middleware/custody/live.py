@@ -20,6 +20,7 @@ from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.live_floors import LiveFloors
 from roamcast.middleware.custody.live_gate import LiveGate
+from roamcast.middleware.custody.live_log import LiveLog
 from roamcast.middleware.custody.live_own import DROPPED, LiveOwn, Own
 from roamcast.middleware.custody.live_tags import LiveTagBook, newest_of, pack, unpack
 from roamcast.middleware.custody.record import EVERYWHERE, Record
@@ -56,6 +57,7 @@ class Live:
         self.counts: Counter[str] = Counter()
         """taken, given, and why others were not; for status."""
         self.gate = LiveGate(ledger)
+        self._log = LiveLog(ledger)
         self.core: LiveStation
         self._downlink = downlink
         self._subscriptions = subscriptions
@@ -142,6 +144,7 @@ class Live:
             frame.body,
         )
         self.counts["taken"] += 1
+        self._log.taken(record, frame.number, cast)
         ledger.out.append(Broadcast(cast))
         self._own.append(Own(message.id, cast, channel, record, frame.e, frame.tag))
         self.pump()
@@ -193,6 +196,7 @@ class Live:
                 self.ledger.out.append(effect)
             elif not isinstance(effect, Arrived):
                 self.counts[effect.why.value] += 1
+                self._log.dropped(effect.why.value, effect.src)
             elif isinstance(effect.message, _Carried):
                 self._hand(effect.message.id, effect.message.cast)
 
@@ -239,6 +243,7 @@ class Live:
             frame = LiveMsg(last, name, sender, cast.incarnation32, cast.kind, topic, left, at, cast.body)
             self.counts["given"] += len(channels)
             ledger.out.append(SendLive(channels, frame))
+        self._log.handed(name, self.core.clock, sum(map(len, groups.values())))
         self._early += [effect for effect in ledger.out[made:] if isinstance(effect, Deliver | SendLive)]
         return ""
 
@@ -267,6 +272,7 @@ class Live:
     def flush(self) -> None:
         """The frames of the tick, of rows. What was made early for a session that has ended since is taken back: its
         rows may be dropped in this very tick. So is what its host may not receive any more: it attaches again."""
+        self._log.flush(self.counts)
         self._note_stripped()
         self._downlink.flush()
         early, self._early = self._early, []

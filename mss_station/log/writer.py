@@ -3,7 +3,8 @@
 What a tick tells goes into the tail of the store, in the tick's own transaction, and into memory; once a second, or
 every `BLOCK_EVENTS` events, one block of it is appended to the segment file and synced, and the next transaction drops
 that part of the tail. So the log holds what the store holds, after any crash; a block that cannot be written (disk
-full) stays in memory and in the tail, and the operator is told.
+full) stays in memory and in the tail, and the operator is told. What is told of live messages stands in no tail, and a
+block of that alone is not synced.
 
 Source: audit.md 2; docs/protocols/delivery-log.md.
 """
@@ -17,11 +18,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from roamcast.middleware.delivery_log import ACK, HANDOFF, HOST, MEMBER, ORDER, SESSION, Logged
+from roamcast.middleware.delivery_log import ACK, HANDOFF, HOST, LIVE_EVENTS, MEMBER, ORDER, SESSION, Logged
 from roamcast.middleware.effects import Effect, Notice
 from roamcast.middleware.settings import DAY, SECOND
 from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.log.files import FOLDER, Resumed, remove_old, resume, segment_path
+from roamcast.mss_station.log.live import LiveRecords
 from roamcast.mss_station.schema import LogHead
 from roamcast.mss_station.signing import Signer
 from roamcast.mss_station.store import STORE_NAME, DropTail, PutTail, TailWrite
@@ -32,7 +34,7 @@ from roamcast.transport.segment_blocks import STATION, SegmentHeader, key_id
 from roamcast.transport.segment_rows import Packed, numbered, pack
 from roamcast.transport.segment_writer import SegmentEncoder
 from roamcast.transport.station_files import StationCard
-from roamcast.transport.tail_codec import decode_tail, encode_tail
+from roamcast.transport.tail_codec import TailPart, decode_tail, encode_tail, lacking
 
 BLOCK_EVENTS: Final = 1_024
 BLOCK_AGE: Final = SECOND
@@ -78,6 +80,7 @@ class DeliveryLog:
         """How long closed segments stay, microseconds."""
         self.is_safe: Callable[[int], bool] = lambda seq: True
         """Whether a segment that is older may go; one that an upload waits for may not."""
+        self._live = LiveRecords(lambda number: self.name_of(number))
         self._prune_at = 0
         self._now, self._wall = clock.now, clock.wall
         self._tally = tally
@@ -89,6 +92,8 @@ class DeliveryLog:
         """So many of them are in the store's tail."""
         self._before = 0
         """Waiting events before the open tick."""
+        self._synced = 0
+        """Events of the open segment that no crash of the machine can take."""
         self._in_tick = False
         """Whether it is not known yet what becomes of the last tick."""
         self._tail_id = tail[-1].id if tail else 0
@@ -110,21 +115,24 @@ class DeliveryLog:
 
     def _start(self, tail: Sequence[PutTail], anchored: int) -> bool:
         kept = [self._read(each.events) for each in tail]
-        found = resume(self._directory, max([anchored, *(segment - 1 for segment, _, _ in kept)]))
+        found = resume(self._directory, max([anchored, *(part.segment - 1 for part in kept)]))
         written = found.encoder.events if found.encoder is not None else 0
-        reach = next((first for segment, first, _ in kept if segment == found.seq), 0)
+        reach, synced = lacking(kept, found.seq, written)
         waiting = [
             event
-            for segment, first, events in kept
-            if segment >= found.seq
-            for event in events[max(0, written - first) if segment == found.seq else 0 :]
+            for part in kept
+            if part.segment >= found.seq
+            for event in part.events[max(0, written - part.first) if part.segment == found.seq else 0 :]
         ]
-        if reach > written:
+        if reach and written >= synced:  # events about live messages, which nobody had synced
+            self._moved = bool(waiting)
+        elif reach:
             note = f"segment {found.seq}: events {written} to {reach - 1} are not here any more"
             prev = b"" if found.encoder is None else found.encoder.end
             found, written, self._moved = Resumed(found.seq + 1, prev, None, note, 0), 0, bool(waiting)
         self._seq, self._prev, self._note = found.seq, found.prev, found.note
         self._encoder = found.encoder
+        self._synced = written
         self._reached = self._wall() if found.reached is None else found.reached
         """When the last segment was closed, UTC microseconds."""
         self._waiting = [numbered(event, number) for number, event in enumerate(waiting, written)]
@@ -134,7 +142,7 @@ class DeliveryLog:
             self._tally.notice(Notice("alarm", "log_incomplete", {"text": found.note}))
         return found.seq == 1 and found.encoder is None and not tail
 
-    def _read(self, data: bytes) -> tuple[int, int, list[Packed]]:
+    def _read(self, data: bytes) -> TailPart:
         try:
             return decode_tail(data)
         except DecodeError as error:
@@ -146,9 +154,13 @@ class DeliveryLog:
         """Take the events of a tick. commits: it has a transaction; returns what belongs into that."""
         waiting = self._waiting
         self._before, self._in_tick = len(waiting), True
-        logged = [effect for effect in effects if type(effect) is Logged]
+        told = [effect for effect in effects if type(effect) is Logged]
+        logged = [effect for effect in told if effect.event not in LIVE_EVENTS]
+        wall = self._wall() if told else 0
+        if len(logged) < len(told):
+            self._live.take(told, wall)
         if logged:
-            wall, named = self._wall(), self._named
+            named = self._named
             written = self._written
             if not waiting:
                 self._oldest = self._now()
@@ -163,12 +175,15 @@ class DeliveryLog:
                 waiting.append(pack(event, written + len(waiting), wall, values))
         if not commits or (self._kept == len(waiting) and not self._drop):
             return []
-        tail = PutTail(self._tail_id + 1, encode_tail(self._seq, self._written + self._kept, waiting[self._kept :]))
+        synced = self._synced if self._synced < self._written else None
+        tail_of = encode_tail(self._seq, self._written + self._kept, waiting[self._kept :], synced)
+        tail = PutTail(self._tail_id + 1, tail_of)
         return [DropTail(self._drop), tail] if self._drop else [tail]
 
     def closed(self, committed: bool, commits: bool) -> None:
         """The tick was committed, had nothing to commit, or was rolled back."""
         self._in_tick = False
+        self._live.closed(committed, self._now())
         if not committed:
             del self._waiting[self._before :]
             self._named.clear()
@@ -186,6 +201,15 @@ class DeliveryLog:
 
     # ---- blocks ----
 
+    @property
+    def _waits(self) -> bool:
+        return bool(self._waiting) or len(self._live) > 0
+
+    @property
+    def _since(self) -> int:
+        """Since when it does. Nothing is synced earlier for the sake of live messages."""
+        return self._oldest if self._waiting else self._live.oldest
+
     def look(self) -> None:
         """Between ticks: write what is due."""
         now = self._now()
@@ -194,7 +218,7 @@ class DeliveryLog:
             self._prune()
         if self._moved or (self.problem is not None and now < self._retry_at):
             return
-        if len(self._waiting) >= BLOCK_EVENTS or (self._waiting and now >= self._oldest + BLOCK_AGE):
+        if self._waits and (now >= self._since + BLOCK_AGE or len(self._waiting) >= BLOCK_EVENTS):
             self._try(self._write)
         if not self._waiting and self._is_over():
             self._try(self._close_segment)
@@ -207,9 +231,9 @@ class DeliveryLog:
 
     def next_deadline(self) -> int | None:
         """When `look` has something to do; None: nothing waits."""
-        if not self._waiting or self._moved:
+        if self._moved or not self._waits:
             return None
-        return self._retry_at if self.problem is not None else self._oldest + BLOCK_AGE
+        return self._retry_at if self.problem is not None else self._since + BLOCK_AGE
 
     @property
     def shut(self) -> str | None:
@@ -243,12 +267,15 @@ class DeliveryLog:
         if self._moved:
             return
         encoder = self._encoder or self._open_segment()
-        self._append(encoder, encoder.data(self._waiting))
-        self._waiting.clear()
-        self._kept = 0
-        self._drop = self._tail_id
+        live = self._live.packed(encoder.events + len(self._waiting))
+        self._append(encoder, encoder.data([*self._waiting, *live]), sync=bool(self._waiting))
+        self._live.written()
+        if self._waiting:
+            self._waiting.clear()
+            self._kept = 0
+            self._drop = self._tail_id
 
-    def _append(self, encoder: SegmentEncoder, data: bytes) -> None:
+    def _append(self, encoder: SegmentEncoder, data: bytes, sync: bool = True) -> None:
         """All of `data`, or the file as it was. The encoder takes note once it is safe."""
         if self._file is None:  # of a segment that a former life has begun
             self._file = os.open(segment_path(self._directory, self._seq), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -257,12 +284,14 @@ class DeliveryLog:
             written = os.write(self._file, data)
             if written < len(data):
                 raise OSError(28, os.strerror(28))
-            os.fsync(self._file)
+            if sync:
+                os.fsync(self._file)
         except OSError:
             if os.fstat(self._file).st_size > size:
                 os.ftruncate(self._file, size)
             raise
         encoder.accept(data)
+        self._synced = encoder.events if sync else self._synced
 
     def _was_changed(self) -> bool:
         """Whether something else has cut or replaced the file that is written. What was added to it is cut off."""
@@ -302,6 +331,7 @@ class DeliveryLog:
         )  # fmt: skip
         encoder = SegmentEncoder(header)
         head = encoder.head()
+        self._live.begin_segment()
         path.parent.mkdir(mode=0o700, exist_ok=True)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -334,7 +364,7 @@ class DeliveryLog:
 
     def cut(self) -> None:
         """What waits is written, and the segment is closed: before the key that signs is renewed."""
-        if self._waiting:
+        if self._waits:
             self._try(self._write)
         if not self._waiting and self._encoder is not None:
             self._try(self._close_segment)

@@ -41,10 +41,12 @@ class Folders:
         return made
 
 
-def journaled(scenario: str, seed: int, patch: pytest.MonkeyPatch, **overrides: Any) -> tuple[Simulation, Folders, str]:
+def journaled(
+    scenario: str, seed: int, patch: pytest.MonkeyPatch, mutants: frozenset[str] = frozenset(), **overrides: Any
+) -> tuple[Simulation, Folders, str]:
     """Play one seed. Returns the simulation, its journals, and the promise that its own judge found broken, if any."""
     folders = Folders()
-    simulation = Simulation(seed, draw(scenario, seed, overrides), frozenset())
+    simulation = Simulation(seed, draw(scenario, seed, overrides), mutants)
     cores: list[witness.WitnessedCore] = []
 
     class Folder:

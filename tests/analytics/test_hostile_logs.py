@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import simulated
 from audit_world import INCARNATION, A, B, C, story
+from live_world import LiveWorld, lively
 from topic_world import TOPIC, TopicWorld, topics
 
 from roamcast.analytics import bounds
@@ -49,10 +50,18 @@ def ended_topics() -> TopicWorld:
     return world
 
 
+def live() -> LiveWorld:
+    """Live messages, also such that nobody tells of."""
+    world, x, _ = lively()
+    world.hand((2, x[1] + 9), 1, C)
+    world.log(1, "untold", 5, 6)
+    return world
+
+
 def test_no_number_ends_a_run(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(150):
-        world = rng.choice([story, ended_topics])()
+        world = rng.choice([story, ended_topics, live])()
         segments = world.segments(journals=rng.choice([(), (A, B, C)]))
         print(*(spoil(segments, rng) for _ in range(rng.randint(1, 3))))
         audit(segments)

@@ -27,7 +27,7 @@ from roamcast.analytics.report.words import duration, shown
 
 KEYS = {
     "schema", "day", "verdict", "sentence", "provisional", "counts", "missing", "findings", "stations", "hosts",
-    "latency", "gaps", "hours", "run",
+    "latency", "gaps", "hours", "run", "live",
 }  # fmt: skip
 
 
@@ -121,6 +121,7 @@ def test_every_kind_in_the_sources_has_its_words() -> None:
     source = "".join(path.read_text() for path in Path(figures.__file__).parents[1].rglob("*.py"))
     found = set(re.findall(r'"kind": "(\w+)"', source)) | set(re.findall(r'_finding\(\s*"(\w+)"', source))
     found |= set(re.findall(r'"(mail_[a-z]+)"', source)) - {"mail_unsure"}  # a key of the state
+    found |= set(re.findall(r'"(live_[a-z_]+)"', source)) - {"live_key", "live_parts"}
     assert len(found) > 20
     assert found <= set(kinds.KINDS) and set(kinds.KINDS) >= kinds.EVIDENCE
 

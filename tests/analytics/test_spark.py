@@ -24,6 +24,7 @@ from test_files import DAY, write
 from test_nights import GRACE, MARGIN, broken, days
 from test_simulated_topics import with_another
 
+from roamcast.analytics import lives
 from roamcast.analytics.carried import load_before, save
 from roamcast.analytics.engine import EngineError, Report
 from roamcast.analytics.engine_local import LocalEngine
@@ -32,6 +33,7 @@ from roamcast.analytics.evidence import Segment
 from roamcast.analytics.ingest import ingest
 from roamcast.analytics.judgement import Options
 from roamcast.analytics.nights import Source, audit_night, run_night, span
+from roamcast.middleware.simulator.live_order import LiveOrder
 
 FAST = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -146,6 +148,18 @@ def test_topics(spark: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.verdict == "clean" and len(report.case.subscriptions)
     changed = with_another(report, journals, random.Random(6))
     assert "not_subscribed" in judged(spark, segments + changed).findings.column("kind").to_pylist()
+
+
+def test_live_messages(spark: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In parts that tasks judge beside the buckets of hosts."""
+    monkeypatch.setattr(lives, "PART_CELLS", 20)
+    monkeypatch.setattr(LiveOrder, "_inverted", lambda *_: None)  # the run goes on behind the first fault
+    mutants = frozenset({"live_settle"})
+    simulation, folders, _ = simulated_journals.journaled("mixed-live", 38, monkeypatch, mutants)
+    segments = simulated.logs(simulation, first=simulated_journals.names(simulation))
+    report = judged(spark, segments + folders.segments())
+    assert len(report.case.live_parts) > 1
+    assert "live_overtaken" in report.findings.column("kind").to_pylist()
 
 
 def test_nothing_at_all(spark: SparkEngine, tmp_path: Path) -> None:

@@ -70,8 +70,10 @@ def test_what_goes_in_comes_out(seed: int) -> None:
     for _ in range(30):
         events = drawn(rng, rng.randrange(1, 60))
         first = rng.choice((0, 5))
-        segment, number, found = decode_tail(encode_tail(7, first, packed(events, first)))
+        synced = rng.choice((None, 0, first))
+        segment, number, found, kept = decode_tail(encode_tail(7, first, packed(events, first), synced))
         assert (segment, number, found) == (7, first, packed(events, first))
+        assert kept == (first if synced is None else synced)
         encoder = SegmentEncoder(HEADER)
         encoder.accept(encoder.head())
         as_columns(events, encoder.data([numbered(each, number) for number, each in enumerate(found)]))
@@ -79,7 +81,7 @@ def test_what_goes_in_comes_out(seed: int) -> None:
 
 def test_bytes_that_nobody_wrote(seed: int) -> None:
     rng = random.Random(seed)
-    assert decode_tail(encode_tail(3, 4, [])) == (3, 4, [])
+    assert decode_tail(encode_tail(3, 4, [])) == (3, 4, [], 4)
     for _ in range(300):
         data = bytearray(encode_tail(1, 0, packed(drawn(rng, 5), 0)))
         if rng.random() < 0.5:
@@ -123,6 +125,11 @@ def test_an_event_keeps_its_code_for_stores_hold_it() -> None:
         "subscribed",
         "posted",
         "arrived",
+        "live",
+        "handed",
+        "missed",
+        "untold",
+        "heard",
     ]
     assert codes == {event: code for code, event in enumerate(events)}
     assert list(LAYOUTS) == sorted(EVENTS, key=lambda event: (len(event), event)), "the order of keys in a data block"

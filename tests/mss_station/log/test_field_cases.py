@@ -31,7 +31,7 @@ def life(tmp_path: Path) -> Life:
 
 def verdicts(life: Life) -> list[Verdict]:
     """What `mss-station logs verify` says now."""
-    reach = max((decode_tail(each.events)[:2] for each in life.tail[:1]), default=(0, 0))
+    reach = max((decode_tail(each.events).reach for each in life.tail[:1]), default=(0, 0))
     return list(verify_log(life.directory, CARD, [PUBLIC], life.heads.get(3), reach, lambda _: None))
 
 
