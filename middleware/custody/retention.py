@@ -98,6 +98,8 @@ class Retention:
                 self.spool(record)
             elif self._purgeable(record):
                 ledger.drop(record)
+            elif record.live and "ready_by_ack" not in ledger.mutants:
+                self.asking.try_ready(record)  # a right that went may have taken what was owed last
         firsts = {r.key: first_owed(ledger, r) for r in ledger.all_records() if r.live}
         if "skip_holds" in ledger.mutants:
             firsts = {r.key: min(firsts[r.key], max(r.acked_c, 0) + 1) for r in ledger.all_records() if r.live}

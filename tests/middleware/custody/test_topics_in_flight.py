@@ -131,3 +131,22 @@ def test_where_nothing_changes_nothing_is_copied(net, crowd):
     net.deliver()
     a.attach(3)
     assert a.got == [b"+t", b"m", b"all"] and not net.frames(SpoolPart)
+
+
+@pytest.mark.rules("ready_by_ack")
+def test_custody_is_accepted_when_a_right_that_went_takes_what_was_owed_last(net, crowd):
+    """topics seed 1714906: no acknowledgement follows, and the station before would guard for it for good."""
+    a, _, _, p = crowd
+    subscribe(net, a)
+    a.ack()
+    a.cut()
+    p.publish(TOPIC, "t", b"x")
+    net.deliver()
+    a.misses = (Msg,)
+    a.attach(2)
+    a.ack()
+    net.run(10 * SECOND)
+    assert [record.link for record in net.records(2, a)] == [True]
+    configure(net, deny=[a])
+    net.run(30 * SECOND)
+    assert [record.link for record in net.records(2, a)] == [False] and net.records(1, a) == []

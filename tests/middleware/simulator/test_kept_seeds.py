@@ -19,6 +19,7 @@ FELL = {
     1204822: "a device that had lost its state was ended for good: its former incarnation was taken for the newer",
     1607080: "a host of a lost station that had joined anew elsewhere, and was gone, stayed attached",
     1703751: "the checker took the presence of a host that a station did not know yet for denied",
+    1714906: "a host was owed nothing any more, by a right that went, and the station before guarded on for it",
 }
 """Seed of `topics` -> what was wrong."""
 
