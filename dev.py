@@ -31,6 +31,7 @@ PYTHON_MIN = (3, 11)
 COMMANDS = {
     "demo": ("stations, roaming hosts, cut links and a crash, live, with a verdict", [["python", "examples/demo"]]),
     "chat": ("rooms, presence and roaming in one terminal; --join: from one more", [["python", "examples/chat"]]),
+    "positions": ("live positions of moving hosts, on a page in your browser", [["python", "examples/positions"]]),
     "test": ("all that CI runs, through tox (one part: -e lint|types|agent59|tests|integration)", [["tox", "run"]]),
     "bench": (
         "costs, beside bare pyzmq; instead: --lan, --log, --audit, --topics, --live",
@@ -136,6 +137,21 @@ def link_typing_root() -> None:
             link.symlink_to(os.path.relpath(ROOT / folder, link.parent))
 
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+def provide_browser() -> None:
+    """Install the browser that one of the tests needs, where apt-get can; else that test is skipped."""
+    if any(map(shutil.which, BROWSERS)) or os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return
+    say("installing chromium with apt-get, for the test of a page")
+    for words in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        if subprocess.call(["apt-get", "-qq", *words], env=environment, stdout=subprocess.DEVNULL):
+            say("chromium could not be installed")
+            return
+
+
 def program(name: str) -> str:
     """Return the path of a program of the environment."""
     return str(VENV / "bin" / name)
@@ -179,6 +195,8 @@ def main(argv: list[str]) -> int:
         return 130
     if name == "test":
         shutil.rmtree(ROOT / "build", ignore_errors=True)  # setuptools would put its stale files into the wheel
+        if "-e" not in options or any("integration" in option for option in options):
+            provide_browser()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     become(COMMANDS[name][1], options)
     return 0

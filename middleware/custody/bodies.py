@@ -16,13 +16,13 @@ from itertools import takewhile
 
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.custody.stream import Owed, owed
+from roamcast.middleware.custody.stream import Owed, fold, owed
 from roamcast.middleware.effects import Reject
 from roamcast.middleware.rows import Kind, MessageId, Row, SpoolItem, Vector
 from roamcast.middleware.settings import MIB, SECOND
 from roamcast.middleware.station_frames import Body, BodyFrame, Keep, Kept, Pull
 from roamcast.middleware.vectors import entry
-from roamcast.middleware.writes import PutBody
+from roamcast.middleware.writes import PutBody, Write
 
 AHEAD = 64
 """Bodies that are asked for at once for one host."""
@@ -76,6 +76,18 @@ class Bodies:
         """(position, row) in the log, behind `after` and beyond `base`: mail to the host whose body is not here."""
         given_up = self.ledger.given_up
         return (one for one in self.ledger.table.lean_mail(host, base, after) if one[1].id not in given_up)
+
+    def in_flight(self, record: Record) -> list[Write]:
+        """What was sent of the log here, in any session, and the host has not acknowledged goes into the spool.
+
+        So it comes elsewhere as it came here: among it nothing that was passed here, before a SUB or behind its end.
+        """
+        entries, end = self.ready(record, record.acked_c)
+        end = min(end, max(record.sent, record.sent_before))
+        taken = [one for one in entries if one[0] <= end]
+        if not taken or "order_anew" in self.ledger.mutants:
+            return []
+        return fold(self.ledger, record, taken, end, self.ledger.table.vector_at(end))
 
     def first(self, record: Record, after: int) -> int:
         """Position of the first entry of the log that is owed and whose body is not here; last position + 1 if none.

@@ -19,12 +19,11 @@ from operator import itemgetter
 from roamcast.middleware.custody.bodies import Bodies
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.record import Record
-from roamcast.middleware.custody.stream import fold, is_change, is_sub, owed, owed_count
+from roamcast.middleware.custody.stream import is_change, is_sub, owed, owed_count
 from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.effects import Channel, Deliver
 from roamcast.middleware.rows import Kind, Row, SpoolItem
 from roamcast.middleware.vectors import covers
-from roamcast.middleware.writes import Write
 
 Entry = Row | SpoolItem
 Entries = list[tuple[int, Entry]]
@@ -37,7 +36,7 @@ class Downlink:
 
     def __init__(self, ledger: Ledger, subscriptions: Subscriptions, bodies: Bodies) -> None:
         self.ledger = ledger
-        self._bodies = bodies
+        self.bodies = bodies
         bodies.came = self._body_came
         self._subscriptions = subscriptions
         self.position = ledger.table.last_position
@@ -143,18 +142,6 @@ class Downlink:
         record = self._apart.get(channel)
         if record is not None and not record.join and covers(self.ledger.table.vector("delivered"), record.base):
             self.serve(channel)
-
-    def in_flight(self, record: Record) -> list[Write]:
-        """What was sent of the log here, in any session, and the host has not acknowledged goes into the spool.
-
-        So it comes elsewhere as it came here: among it nothing that was passed here, before a SUB or behind its end.
-        """
-        entries, end = self._bodies.ready(record, record.acked_c)
-        end = min(end, max(record.sent, record.sent_before))
-        taken = [one for one in entries if one[0] <= end]
-        if not taken or "order_anew" in self.ledger.mutants:
-            return []
-        return fold(self.ledger, record, taken, end, self.ledger.table.vector_at(end))
 
     # ---- the frames of a tick ----
 
@@ -357,7 +344,7 @@ class Downlink:
             if holder.lean:
                 if "hole" in self.ledger.mutants:
                     continue
-                self._bodies.first(record, after)
+                self.bodies.first(record, after)
                 return entries, False, self._awaiting
             entries.append((position, holder))
             size += holder.size

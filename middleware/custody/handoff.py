@@ -131,7 +131,7 @@ class Handoff:
         writes: list[Write] = []
         if record.state == "open":
             record.state = "moved"
-            writes = self.sessions.downlink.in_flight(record) if is_unsettled(ledger, record) else []
+            writes = self.sessions.downlink.bodies.in_flight(record) if is_unsettled(ledger, record) else []
         ledger.log(HANDOFF, *mh, frame.e, station)
         ledger.save(record, "moved", *writes)
         self._send_state(record, station, frame)

@@ -12,7 +12,7 @@ Source: one-order.md section 5; docs/protocols/delta-causal.md, section 'In the 
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +20,7 @@ from roamcast.middleware.custody.downlink import Downlink
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.custody.live_floors import LiveFloors
 from roamcast.middleware.custody.live_gate import LiveGate
+from roamcast.middleware.custody.live_own import DROPPED, LiveOwn, Own
 from roamcast.middleware.custody.live_tags import LiveTagBook, newest_of, pack, unpack
 from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.subscriptions import Subscriptions
@@ -33,42 +34,18 @@ from roamcast.middleware.effects import Broadcast, Channel, Deliver, Effect, Rej
 from roamcast.middleware.host_frames import LIVE_BYTES_MAX, LiveData, LiveMsg, LiveRefused
 from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.rows import Kind, Row
-from roamcast.middleware.settings import Settings
+from roamcast.middleware.settings import MS, Settings
 from roamcast.middleware.station_frames import DataBatch
 from roamcast.middleware.vectors import covers, merged
 
 EXT = "live"
 """Extension of STATE: what the host may have been given. No part of the record."""
 KINDS = frozenset({Kind.BROADCAST, Kind.MAIL, Kind.TOPIC})
-DROPPED = {
-    "unfounded": "what it follows has not come here",
-    "expired": "it was over before hosts here could be given it",
-    "behind": "what it follows did not come here in time",
-    "overtaken": "hosts here may have been given what follows it",
-}
-"""Code of LIVE_REFUSED -> text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Carried(LiveMessage):
     cast: LiveCast
-
-
-@dataclass(frozen=True, slots=True)
-class _Own:
-    """Taken here; its host, in the session in which it came, is told if it is dropped here."""
-
-    id: Id
-    cast: LiveCast
-    channel: Channel
-    record: Record
-    e: int
-    tag: int
-
-    @property
-    def over(self) -> int:
-        """The reading from which it is."""
-        return self.id[0] + self.cast.delta + 1
 
 
 class Live:
@@ -84,9 +61,10 @@ class Live:
         self._subscriptions = subscriptions
         self._tags: LiveTagBook
         self._peers: tuple[int, ...] = ()
+        self._set: int | None = None
+        """The clock less the monotonic one, in the last tick."""
         self._floors = LiveFloors(ledger)
-        self._own: deque[_Own] = deque()
-        """Taken here and sent, not yet given to hosts here."""
+        self._own = LiveOwn(ledger)
         self._early: list[Deliver | SendLive] = []
         """Frames that were made before the end of this tick ..."""
         self._stripped: set[Channel] = set()
@@ -109,7 +87,17 @@ class Live:
             self._perform(self.core.configure(_settings(self.ledger.settings), self.ledger.wall))
 
     def follow(self) -> None:
-        """Who belongs to the group now."""
+        """Who belongs to the group now, and whether the clock was set: then what is live begins anew, as at a start.
+
+        Else all that waits would be late at once, or nothing until the clock is again where it was.
+        """
+        ledger, before = self.ledger, self._set
+        self._set = ledger.wall - ledger.now
+        step = abs(self._set - before) if before is not None else 0
+        if step > ledger.settings.live_skew and "live_frozen" not in ledger.mutants:
+            ledger.notice("warning", "live-begins-anew", clock_set_by_ms=step // MS)
+            self._floors, self._own = LiveFloors(ledger), LiveOwn(ledger)
+            self.start()
         if self._peers is not self.ledger.fifo.peers:
             self._peers = self.ledger.fifo.peers
             self.core.follow(self._peers)
@@ -155,7 +143,7 @@ class Live:
         )
         self.counts["taken"] += 1
         ledger.out.append(Broadcast(cast))
-        self._own.append(_Own(message.id, cast, channel, record, frame.e, frame.tag))
+        self._own.append(Own(message.id, cast, channel, record, frame.e, frame.tag))
         self.pump()
 
     def _audience(self, record: Record, frame: LiveData) -> tuple[Kind, int, tuple[str, str] | None]:
@@ -214,17 +202,10 @@ class Live:
         """What has its floor here now goes on: behind the frames of all rows that have taken their places."""
         while self._own and self._floors.blocker(self._own[0].cast) is None:
             own = self._own.popleft()
-            self._tell(own, self._hand(own.id, own.cast))
+            self._own.tell(own, self._hand(own.id, own.cast))
         if self._floors:
             for name, cast in self._floors.freed():
                 self._enter(name, cast)
-
-    def _tell(self, own: _Own, why: str) -> None:
-        """Its host is told why it was dropped here, if it was; not in another session than that in which it came."""
-        record = own.record
-        same = self.ledger.channels.get(own.channel) is record and record.sess == own.e and record.state == "open"
-        if why and own.tag and (same or "live_told" in self.ledger.mutants):
-            self.ledger.tell(own.channel, LiveRefused(why, DROPPED[why], own.tag))
 
     def _hand(self, name: Id, cast: LiveCast) -> str:
         """To every host here that it is for and that has been sent all that it is owed; to the others never.
@@ -356,13 +337,8 @@ class Live:
 
     def _overtake(self, stamp: int) -> None:
         """A host that comes may have been given elsewhere what was taken here, and still waits here for its floor."""
-        own, self._own = self._own, deque()
-        for one in own:
-            if one.id[0] > stamp or "live_own" in self.ledger.mutants:
-                self._own.append(one)
-            else:
-                self.counts["overtaken"] += 1
-                self._tell(one, "overtaken")
+        if dropped := self._own.overtake(stamp):
+            self.counts["overtaken"] += dropped
 
     # ---- time ----
 
@@ -370,11 +346,8 @@ class Live:
         """What is over, and what waits no longer."""
         self._perform(self.core.expire(self.ledger.wall))
         self.pump()
-        if behind := self._floors.forget(self.core.clock):
+        if behind := self._floors.forget(self.core.clock) + self._own.expire(self.core.clock):
             self.counts["behind"] += behind
-        while self._own and self._own[0].over <= self.core.clock:
-            self._tell(self._own.popleft(), "behind")
-            self.counts["behind"] += 1
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next, monotonic."""

@@ -107,7 +107,12 @@ class Presence:
         return settled
 
     def _is_away(self, record: Record, attempt: tuple[int, ...]) -> bool:
-        """Whether custody is here, of no older attempt than this one, and nobody is attached by it."""
+        """Whether custody is here, of no older attempt than this one, and nobody is attached by it.
+
+        Of an incarnation that is no more it is certain wherever custody is.
+        """
+        if attempt[0] < record.order and record.channel is None and "p_of_former" not in self.ledger.mutants:
+            return True
         here = record.live and record.confirmed and record.channel is None
         return here and attempt <= (record.order, record.ep)
 

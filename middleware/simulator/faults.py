@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from roamcast.middleware.errors import LocalProtocolError
 from roamcast.middleware.mobile_host.core import AgentCore
+from roamcast.middleware.simulator.live_clocks import COMPARED, OFF_MAX, LiveClocks
 from roamcast.middleware.simulator.live_traffic import LiveLoad
 from roamcast.middleware.simulator.scenario import Options, stream
 
@@ -34,6 +35,10 @@ class Adversary:
         self._end = world.now + options.duration
         self._repeat("load", options.messages, self._send)
         self._repeat("live", options.live, LiveLoad(self._sim).send)
+        if options.live_steps:
+            clocks = LiveClocks(self._sim)
+            clocks.begin(self._end + OFF_MAX + COMPARED)
+            self._repeat("clock steps", options.live_steps, clocks.step)
         self._repeat("hops", options.hops_count, self._hop)
         self._repeat("cuts", options.cuts_count, self._cut)
         self._repeat("partitions", options.partitions_count, self._partition)

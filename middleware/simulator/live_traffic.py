@@ -74,6 +74,14 @@ class LiveStationNode(StationNode):
     live_loss = live_slow = 0.0
     """Shares of live frames that are lost, or come later by up to delta."""
 
+    def step(self, by: int) -> None:
+        """Its clock is set."""
+        self._skew += by
+
+    def ahead_of(self, other: LiveStationNode) -> int:
+        """By how much its clock is."""
+        return self._skew - other._skew
+
     def _perform(self, effect: Effect) -> None:
         match effect:
             case SendLive(channels, frame):

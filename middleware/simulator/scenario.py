@@ -133,6 +133,8 @@ class Options:
     """Share of live frames that are lost, and ..."""
     live_slow: float
     """... that come later by up to delta."""
+    live_steps: int
+    """Times that a station's clock is set wrong, and right again."""
 
     def link_model(self) -> LinkModel:
         """How the links behave in the fault phase."""
@@ -310,7 +312,7 @@ def _draw_live(scenario: str, seed: int) -> dict[str, Any]:
     """Clocks are as far off as live service allows, and a stamp may run ahead of its clock by some microseconds."""
     if scenario != "mixed-live":
         fixed = {"live_delta": 500 * MS, "live_skew": 50 * MS, "live_entries": 4}
-        return {"live": 0, **fixed, "live_loss": 0.0, "live_slow": 0.0}
+        return {"live": 0, **fixed, "live_loss": 0.0, "live_slow": 0.0, "live_steps": 0}
 
     def pick(name: str, *choices: Any) -> Any:
         return stream(seed, name).choice(choices)
@@ -322,6 +324,7 @@ def _draw_live(scenario: str, seed: int) -> dict[str, Any]:
         "live_loss": pick("live_loss", 0.0, 0.1, 0.3),
         "live_slow": pick("live_slow", 0.0, 0.1, 0.5),
         "live_entries": pick("live_entries", 0, 1, 4, 4),
+        "live_steps": pick("live_steps", 0, 0, 1, 4),
         "wired_loss": pick("live_wired_loss", 0.0, 0.0, 0.0, 0.05, 0.3),
         "duration": pick("live_duration", 600 * MS, 1500 * MS, 3 * SECOND),
         "skew": skew,

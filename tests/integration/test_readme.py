@@ -159,6 +159,15 @@ def test_topics_and_presence_of_the_readme(home: Path) -> None:
         assert receipt.reason == "no right to send on 'weather'"
 
 
+def test_the_live_message_of_the_readme_is_given(home: Path) -> None:
+    output(home, block("topics"))
+    command = [sys.executable, "-c", block("live")]
+    done = subprocess.run(command, cwd=home, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    *before, last = done.stdout.splitlines()
+    assert last == "ada is at b'60.17 N 24.94 E'"
+    assert all(re.fullmatch(r"not given: (sent|dropped) [a-z-]*", line) for line in before), before
+
+
 def test_the_stations_of_the_readme_write_each_other(home: Path) -> None:
     send, read = block("station-mail").strip().splitlines()
     assert "mail 1 of this station is on its way to south" in output(home, send)

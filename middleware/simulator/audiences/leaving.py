@@ -7,8 +7,9 @@ from typing import Protocol
 
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.host_frames import Msg
-from roamcast.middleware.rows import SUBSCRIPTION_KINDS
+from roamcast.middleware.rows import PRESENCE, SUBSCRIPTION_KINDS
 from roamcast.middleware.station.core import StationCore
+from roamcast.middleware.topics import PRESENCE_PREFIX
 
 
 class Named(Protocol):
@@ -26,5 +27,7 @@ def check_rights(core: StationCore | None, hosts: Sequence[Named], frame: Msg) -
     topics, numbers = core.ledger.topics, core.ledger.numbers
     for host in hosts:
         for name in named:
-            allowed = topics.may_receive(topics.number(name, numbers), host.number)
+            presence = name.startswith(PRESENCE_PREFIX)  # of a host that the station may not know yet
+            number = PRESENCE if presence else topics.number(name, numbers)
+            allowed = topics.may_receive(number, host.number)
             ensure(allowed, f"a message on {name} goes to {host.name}, which may not receive it")

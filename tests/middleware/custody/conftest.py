@@ -96,3 +96,14 @@ def crowd(net):
     p.arrive(2)
     net.run(12 * SECOND)
     return (*hosts, p)
+
+
+@pytest.fixture
+def live_trio(net: Any) -> Any:
+    """Hosts a, b, c attached at stations 1, 2, 3, long enough ago for live service."""
+    hosts = [net.enrol(name, slot) for slot, name in enumerate("abc", start=1)]
+    for slot, host in enumerate(hosts, start=1):
+        host.arrive(slot)
+    net.run(2 * SECOND)
+    net.sent.clear()
+    return hosts

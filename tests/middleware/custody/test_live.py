@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from held_back import hold
 from on_topics import configure, subscribe
 
-from roamcast.middleware.host_frames import PROTOCOL_VERSION, Hello, LiveMsg, LiveRefused, Msg, Welcome
+from roamcast.middleware.host_frames import LiveMsg, LiveRefused, Msg
 from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.settings import MS, SECOND
 from roamcast.middleware.station_frames import DataBatch, State
-
-
-@pytest.fixture
-def trio(net):
-    """Hosts a, b, c attached at stations 1, 2, 3, long enough ago for live service."""
-    hosts = [net.enrol(name, slot) for slot, name in enumerate("abc", start=1)]
-    for slot, host in enumerate(hosts, start=1):
-        host.arrive(slot)
-    net.run(2 * SECOND)
-    net.sent.clear()
-    return hosts
-
-
-def hold(net, kind, source=0, target=0):
-    """Keep back frames of a kind from one station to another (0: any)."""
-    before = net.hold
-    net.hold = lambda s, t, frame: (
-        before(s, t, frame) or (isinstance(frame, kind) and source in (0, s) and target in (0, t))
-    )
 
 
 def counts(net, slot):
@@ -35,8 +17,8 @@ def counts(net, slot):
 
 
 @pytest.mark.rules()
-def test_to_all_but_the_sender(net, trio):
-    a, b, c = trio
+def test_to_all_but_the_sender(net, live_trio):
+    a, b, c = live_trio
     d = net.enrol("d", 1)
     d.arrive(1)
     rows = net.rows
@@ -49,8 +31,8 @@ def test_to_all_but_the_sender(net, trio):
 
 
 @pytest.mark.rules()
-def test_to_a_host_and_on_a_topic(net, trio):
-    a, b, c = trio
+def test_to_a_host_and_on_a_topic(net, live_trio):
+    a, b, c = live_trio
     configure(net, mute=[b])
     subscribe(net, c)
     a.live(b"to b", "b")
@@ -62,9 +44,9 @@ def test_to_a_host_and_on_a_topic(net, trio):
 
 
 @pytest.mark.rules("live_floor")
-def test_live_never_overtakes_durable(net, trio):
+def test_live_never_overtakes_durable(net, live_trio):
     """It waits for the rows that it follows, behind the frames of these."""
-    a, b, c = trio
+    a, b, c = live_trio
     hold(net, DataBatch, 1, 2)
     a.send(b"row")
     a.live(b"x")
@@ -75,8 +57,8 @@ def test_live_never_overtakes_durable(net, trio):
 
 
 @pytest.mark.rules()
-def test_what_waits_for_a_row_too_long_is_dropped(net, trio):
-    a, b, _ = trio
+def test_what_waits_for_a_row_too_long_is_dropped(net, live_trio):
+    a, b, _ = live_trio
     hold(net, DataBatch, target=2)
     a.send(b"row")
     a.live(b"x")
@@ -86,9 +68,9 @@ def test_what_waits_for_a_row_too_long_is_dropped(net, trio):
 
 
 @pytest.mark.rules("live_settle")
-def test_durable_never_waits_for_live(net, trio):
+def test_durable_never_waits_for_live(net, live_trio):
     """A row is given at once, and what is live and goes before it is not given after it."""
-    a, b, c = trio
+    a, b, c = live_trio
     hold(net, LiveCast, 1, 3)
     a.live(b"x")
     net.deliver()
@@ -101,9 +83,9 @@ def test_durable_never_waits_for_live(net, trio):
 
 
 @pytest.mark.rules("live_settle")
-def test_a_row_lets_go_what_waits_for_something_that_has_not_come(net, trio):
+def test_a_row_lets_go_what_waits_for_something_that_has_not_come(net, live_trio):
     """x is late at c; y, which follows it, waits there; the row follows y. So y goes out before the row, x never."""
-    a, b, c = trio
+    a, b, c = live_trio
     hold(net, LiveCast, 1, 3)
     a.live(b"x")
     net.deliver()
@@ -118,9 +100,9 @@ def test_a_row_lets_go_what_waits_for_something_that_has_not_come(net, trio):
 
 
 @pytest.mark.rules()
-def test_rows_of_one_tick_do_not_lock_live_messages_out(net, trio):
+def test_rows_of_one_tick_do_not_lock_live_messages_out(net, live_trio):
     """row, x, row in one frame: x goes out between them."""
-    a, b, c = trio
+    a, b, c = live_trio
     hold(net, DataBatch, 1, 2)
     a.send(b"1")
     a.live(b"x")
@@ -134,8 +116,8 @@ def test_rows_of_one_tick_do_not_lock_live_messages_out(net, trio):
 
 
 @pytest.mark.rules("live_front")
-def test_a_host_that_catches_up_gets_nothing_live(net, trio):
-    a, b, _ = trio
+def test_a_host_that_catches_up_gets_nothing_live(net, live_trio):
+    a, b, _ = live_trio
     net.cores[2].ledger.settings = net.settings.__class__(window_entries=2)
     for body in (b"1", b"2", b"3", b"4"):
         a.send(body)
@@ -148,9 +130,9 @@ def test_a_host_that_catches_up_gets_nothing_live(net, trio):
 
 
 @pytest.mark.rules("live_number")
-def test_what_follows_a_message_that_is_not_here_is_not_taken(net, trio):
+def test_what_follows_a_message_that_is_not_here_is_not_taken(net, live_trio):
     """The row was lost on the air; it comes by another station."""
-    a, b, _ = trio
+    a, b, _ = live_trio
     a.own, a.outbox[1] = 1, (None, b"row")
     a.live(b"x")
     net.deliver()
@@ -160,9 +142,9 @@ def test_what_follows_a_message_that_is_not_here_is_not_taken(net, trio):
 
 
 @pytest.mark.rules("live_state")
-def test_what_a_host_was_given_elsewhere_goes_before_what_it_sends(net, trio):
+def test_what_a_host_was_given_elsewhere_goes_before_what_it_sends(net, live_trio):
     """b is given x at 2 and moves to 1, where it answers by a row: at 3 x is not given after that."""
-    a, b, c = trio
+    a, b, c = live_trio
     hold(net, LiveCast, 2)
     d = net.enrol("d", 2)
     d.arrive(2)
@@ -179,8 +161,8 @@ def test_what_a_host_was_given_elsewhere_goes_before_what_it_sends(net, trio):
 
 
 @pytest.mark.rules("live_state")
-def test_a_handoff_repeats_nothing(net, trio):
-    a, b, c = trio
+def test_a_handoff_repeats_nothing(net, live_trio):
+    a, b, c = live_trio
     hold(net, LiveCast, 1, 3)
     a.live(b"x")
     net.deliver()
@@ -190,9 +172,9 @@ def test_a_handoff_repeats_nothing(net, trio):
 
 
 @pytest.mark.rules("live_sdep")
-def test_a_host_that_brings_a_row_gets_nothing_live_before_that_is_here(net, trio):
+def test_a_host_that_brings_a_row_gets_nothing_live_before_that_is_here(net, live_trio):
     """b has been given a row at 2, not acknowledged it, and moves to 3, where the row and x before it are missing."""
-    a, b, c = trio
+    a, b, c = live_trio
     hold(net, LiveCast, 1, 3)
     hold(net, DataBatch, 1, 3)
     hold(net, LiveCast, 1, 2)
@@ -214,9 +196,9 @@ def test_a_host_that_brings_a_row_gets_nothing_live_before_that_is_here(net, tri
 
 
 @pytest.mark.rules("no_quarantine")
-def test_after_a_start_nothing_of_before_is_given(net, trio):
+def test_after_a_start_nothing_of_before_is_given(net, live_trio):
     """b was given a row, which follows x, before its station fell: x does not come after it."""
-    a, b, c = trio
+    a, b, c = live_trio
     hold(net, LiveCast, 1, 2)
     a.live(b"x")
     net.deliver()
@@ -230,9 +212,9 @@ def test_after_a_start_nothing_of_before_is_given(net, trio):
 
 
 @pytest.mark.rules()
-def test_rows_of_a_station_that_has_started_follow_all_that_is_live(net, trio):
+def test_rows_of_a_station_that_has_started_follow_all_that_is_live(net, live_trio):
     """b was given x; its station falls and forgets it; the row that b sends then is not followed by x at c."""
-    a, b, c = trio
+    a, b, c = live_trio
     hold(net, LiveCast, 1, 3)
     a.live(b"x")
     net.deliver()
@@ -247,8 +229,8 @@ def test_rows_of_a_station_that_has_started_follow_all_that_is_live(net, trio):
 
 
 @pytest.mark.rules()
-def test_no_live_service_with_a_wrong_clock_and_all_else_goes_on(net, trio):
-    a, b, c = trio
+def test_no_live_service_with_a_wrong_clock_and_all_else_goes_on(net, live_trio):
+    a, b, c = live_trio
     for peer in (2, 3):
         net.tick(1, lambda core, slot=peer: core.peer_clock(slot, 90 * MS))
     (refused,) = a.live(b"x")
@@ -259,31 +241,37 @@ def test_no_live_service_with_a_wrong_clock_and_all_else_goes_on(net, trio):
     assert a.got == [b"row"] and c.got == [b"*y", b"row"] and "live-refused" in net.rejected()
     assert "90 ms" in net.cores[1].status()["live_refused"]
     net.tick(1, lambda core: core.peer_clock(3, 10 * MS))
+    net.run(SECOND)
     a.live(b"z")
     net.deliver()
     assert c.got[-1] == b"*z" and "live-resumed" in net.rejected()
 
 
 @pytest.mark.rules()
-def test_a_step_of_the_own_clock_counts_at_once(net, trio):
-    """Nobody has to tell it that its clock was set."""
-    a, _, c = trio
+@pytest.mark.parametrize(("mutants", "got"), [((), [b"row", b"*z"]), (("live_frozen",), [b"row"])])
+def test_a_step_of_the_own_clock_counts_at_once_and_not_for_an_hour(net, live_trio, mutants, got):
+    """Nobody has to tell it that its clock was set, and set right; then it starts anew, with the pause of a start."""
+    a, _, c = live_trio
+    net.cores[1].ledger.mutants = frozenset(mutants)
     for peer in (2, 3):
         net.tick(1, lambda core, slot=peer: core.peer_clock(slot, 0))
-    net.skews[1] = -3_600 * SECOND
+    net.skews[1] = 3_600 * SECOND
     (refused,) = a.live(b"x")
-    assert isinstance(refused, LiveRefused) and refused.code == "clock" and "3600000 ms behind" in refused.text
+    assert isinstance(refused, LiveRefused) and refused.code == "clock" and "3600000 ms ahead" in refused.text
     a.send(b"row")
+    net.run(SECOND)
     net.skews[1] = 0
-    a.live(b"y")
+    assert mutants or a.live(b"y")[-1].code == "quiet"
+    net.run(SECOND)
+    a.live(b"z")
     net.deliver()
-    assert c.got == [b"row", b"*y"]
+    assert c.got == got
 
 
 @pytest.mark.rules()
-def test_a_deadline_shorter_than_delta(net, trio):
+def test_a_deadline_shorter_than_delta(net, live_trio):
     """It is given to nobody later, and the order of others does not change."""
-    a, b, c = trio
+    a, b, c = live_trio
     hold(net, LiveCast, 1, 2)
     a.live(b"x", deadline=20 * MS)
     a.live(b"y")
@@ -295,8 +283,8 @@ def test_a_deadline_shorter_than_delta(net, trio):
 
 
 @pytest.mark.rules()
-def test_frames_stay_as_they_are_without_live_traffic(net, trio):
-    a, b, c = trio
+def test_frames_stay_as_they_are_without_live_traffic(net, live_trio):
+    a, b, c = live_trio
     a.write(b"row")
     b.attach(3)
     b.send(b"row")
@@ -307,9 +295,9 @@ def test_frames_stay_as_they_are_without_live_traffic(net, trio):
 
 
 @pytest.mark.rules("live_pair")
-def test_what_is_over_by_a_fast_clock_does_not_come_after_what_follows_it(net, trio):
+def test_what_is_over_by_a_fast_clock_does_not_come_after_what_follows_it(net, live_trio):
     """x is over at 2, whose clock is fast, when y is sent there, and so y does not name it; at 3 it is not over."""
-    a, b, c = trio
+    a, b, c = live_trio
     net.skews[2] = 45 * MS
     hold(net, LiveCast, 1, 3)
     a.live(b"x")
@@ -323,9 +311,9 @@ def test_what_is_over_by_a_fast_clock_does_not_come_after_what_follows_it(net, t
 
 
 @pytest.mark.rules("live_own")
-def test_a_handoff_repeats_nothing_that_waits_where_it_was_taken(net, trio):
+def test_a_handoff_repeats_nothing_that_waits_where_it_was_taken(net, live_trio):
     """x waits at 1 for a row that its host has brought along; b is given it at 3, where that row is, and moves to 1."""
-    a, b, c = trio
+    a, b, c = live_trio
     hold(net, DataBatch, 2, 1)
     b.send(b"row")
     net.deliver()
@@ -340,9 +328,9 @@ def test_a_handoff_repeats_nothing_that_waits_where_it_was_taken(net, trio):
 
 
 @pytest.mark.rules()
-def test_a_host_that_came_with_more_than_was_here_is_given_live_messages_once_it_is_here(net, trio):
+def test_a_host_that_came_with_more_than_was_here_is_given_live_messages_once_it_is_here(net, live_trio):
     """What it had elsewhere comes as a mail of another host: no frame goes to it, and none needs to."""
-    a, b, c = trio
+    a, b, c = live_trio
     hold(net, DataBatch, 1, 3)
     a.send(b"mail", "c")
     net.deliver()
@@ -356,76 +344,3 @@ def test_a_host_that_came_with_more_than_was_here_is_given_live_messages_once_it
         a.live(body)
         net.deliver()
     assert c.got[2:] == b.got == [b"*y", b"*z"]
-
-
-def told(host):
-    """(code, tag) of what it was told of its live messages."""
-    return [(frame.code, frame.tag) for frame in host.words(LiveRefused)]
-
-
-@pytest.mark.rules()
-def test_its_host_is_told_why_it_was_not_taken(net, trio):
-    a, b, _ = trio
-    a.live(b"y", "nobody", tag=4)
-    a.live(b"y", "nobody")
-    a.own, a.outbox[1] = 1, (None, b"row")
-    a.live(b"x", tag=5)
-    a.live(b"x")
-    net.deliver()
-    assert told(a) == [("unknown", 4), ("unknown", 0), ("unfounded", 5)] and not b.got
-
-
-def waits(net, b):
-    """b brings a row that is not at 1 yet, so that what it sends live waits there."""
-    hold(net, DataBatch, target=1)
-    b.send(b"row")
-    net.deliver()
-    b.ack()
-    b.attach(1)
-
-
-@pytest.mark.rules()
-def test_its_host_is_told_that_hosts_here_were_not_given_it(net, trio):
-    """Of one with a tag: it was over, by its own deadline or by delta, before what it follows came."""
-    a, b, _ = trio
-    waits(net, b)
-    b.live(b"x", tag=1, deadline=100 * MS)
-    b.live(b"y", tag=2)
-    b.live(b"z")
-    net.run(200 * MS)
-    net.release()
-    assert a.got == [b"row", b"*y", b"*z"] and told(b) == [("expired", 1)]
-
-
-@pytest.mark.rules()
-def test_its_host_is_told_that_what_it_follows_did_not_come(net, trio):
-    a, b, c = trio
-    waits(net, b)
-    b.live(b"x", tag=1)
-    b.live(b"y")
-    net.run(SECOND)
-    net.release()
-    assert a.got == [b"row"] and c.got == [b"row", b"*x", b"*y"] and told(b) == [("behind", 1)]
-
-
-@pytest.mark.rules()
-def test_its_host_is_told_that_it_was_overtaken(net, trio):
-    a, b, c = trio
-    waits(net, b)
-    b.live(b"x", tag=1)
-    net.deliver()
-    c.attach(1)
-    net.release()
-    assert a.got[:1] == [b"row"] and told(b) == [("overtaken", 1)]
-
-
-@pytest.mark.rules("live_told")
-def test_no_other_session_is_told(net, trio):
-    """Also where its host has attached again on the same connection."""
-    _, b, _ = trio
-    waits(net, b)
-    b.live(b"x", tag=1)
-    b.e += 1
-    b.say(Hello(PROTOCOL_VERSION, b.name, b.incarnation, False, b.e, b.last, b.le, b.c, b.own + 1, b.ping_s))
-    net.run(SECOND)
-    assert b.word(Welcome).e == b.e and told(b) == []

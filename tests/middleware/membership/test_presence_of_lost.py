@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roamcast.middleware.host_frames import Welcome
+from roamcast.middleware.host_frames import Msg, Welcome
 from roamcast.middleware.rows import PRESENCE
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.topics import Topics
@@ -47,3 +47,27 @@ def test_a_join_that_nobody_confirms_keeps_nobody_attached(at_one):
     net.lose_station(1)
     net.run(30 * SECOND)
     assert away(net, w) == [True]
+
+
+@pytest.mark.parametrize(("mutants", "told"), [((), True), (("p_of_former",), False)])
+def test_a_former_incarnation_is_away_wherever_custody_of_the_present_one_is(make_net, mutants, told):
+    """topics seed 1607080: it joined anew, went on to a station that it never confirmed, and was not seen again."""
+    net = make_net(1, 2, 3, mutants=mutants)
+    w = net.enrol("w", home=2)
+    for slot in net.slots:
+        net.tick(slot, lambda core: core.set_topics(Topics([], presence=True)))
+    w.arrive(1)
+    net.run(2 * SECOND)
+    assert away(net, w) == [False] * 3
+    net.crash(1)
+    w.renew()
+    w.attach(2)
+    w.misses = (Welcome, Msg)
+    w.hello(3)
+    net.deliver()
+    w.cut()
+    assert [record.state for slot in (2, 3) for record in net.records(slot, w)] == ["moved", "open"]
+    for slot in (2, 3):
+        net.tick(slot, lambda core: core.close_station(1, 0))
+    net.run(30 * SECOND)
+    assert away(net, w) == [told] * 2

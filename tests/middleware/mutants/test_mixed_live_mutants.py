@@ -15,7 +15,7 @@ HOPS: dict[str, Any] = {
     "hops_count": 60, "storm": 0.0, "live": 120, "live_slow": 0.5, "live_loss": 0.0, "live_delta": 400_000,
     "wired_loss": 0.0, "partitions_count": 0, "crashes_count": 0, "crash_per_effect": 0.0, "full_per_write": 0.0,
     "kills_count": 0, "naps_count": 0, "radio_loss": 0.0, "cuts_count": 0, "freezes_count": 0, "duration": 1_500_000,
-    "expiry": 0,
+    "expiry": 0, "live_steps": 0,
 }  # fmt: skip
 """Much moves, nothing else happens, and live frames are slow."""
 

@@ -17,6 +17,8 @@ FELL = {
     811499: "the end of the present subscription was taken for that of a former one",
     811706: "an heir kept an older record of a host that a lost station had claimed since",
     1204822: "a device that had lost its state was ended for good: its former incarnation was taken for the newer",
+    1607080: "a host of a lost station that had joined anew elsewhere, and was gone, stayed attached",
+    1703751: "the checker took the presence of a host that a station did not know yet for denied",
 }
 """Seed of `topics` -> what was wrong."""
 
