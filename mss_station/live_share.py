@@ -24,7 +24,7 @@ PEERS_US: Final = 20_000
 """What stations' messages may take beyond that, in advance: for as long this thread may have had no time at all."""
 
 
-TAKEN_MAX: Final = 24
+TAKEN_MAX: Final = 8
 """Of hosts' messages in one tick: what goes out at its end has to fit into hosts' queues, beside what is durable."""
 
 

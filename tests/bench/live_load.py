@@ -79,7 +79,7 @@ class Side:
         return carried
 
     def _carries(self, rate: float, plan: Plan) -> bool:
-        tries = (self.round(rate, plan.round_s / 2 if plan.repeats == 1 else plan.round_s) for _ in range(2))
+        tries = (self.round(rate, plan.round_s / 2 if plan.repeats == 1 else plan.round_s) for _ in range(3))
         return any(one["missing"] < MISSING_MAX and one["rate"] > 0.95 * rate for one in tries)
 
 
