@@ -106,6 +106,8 @@ class HostPort:
         self.dropped = DropList()
         self.failed: dict[bytes, Failure] = {}
         """Channels that did not take a frame since the last report to the core."""
+        self.is_flooded = False
+        """Live messages were dropped in the last `drain`: what is durable shall not wait for the rest of the flood."""
         self._full = FullQueues()
         self._crowded: set[bytes] = set()
         """Those that did not take a live message since then."""
@@ -116,6 +118,7 @@ class HostPort:
         """Feed at most `limit` frames that have arrived; returns how many messages were taken off the socket."""
         recv = self._socket.recv
         known = self._known
+        self.is_flooded = False
         for taken in range(limit):
             try:
                 channel = recv(NOBLOCK)
@@ -140,6 +143,7 @@ class HostPort:
                     with self._share.used():
                         self._take(channel, owner, data, now, feed)
                 else:
+                    self.is_flooded = True
                     self._say_busy(channel, now)
             else:
                 self._take(channel, owner, data, now, feed)

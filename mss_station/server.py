@@ -232,7 +232,8 @@ class Server:
         for _ in range(INPUTS_MAX // DRAIN_CHUNK):
             taken = self.hosts.drain(DRAIN_CHUNK, now, feed)
             self._inputs += taken
-            if taken < DRAIN_CHUNK or self._inputs >= INPUTS_MAX or self.clock.now() >= now + DRAIN_US_MAX:
+            full = self._inputs >= INPUTS_MAX or self.hosts.is_flooded
+            if taken < DRAIN_CHUNK or full or self.clock.now() >= now + DRAIN_US_MAX:
                 return
 
     def _feed_host(self, channel: bytes, number: int, frame: UpFrame) -> None:

@@ -252,6 +252,18 @@ def test_when_there_is_no_time_for_live_messages_they_are_dropped_and_all_else_i
     assert port.tally.counters["live_shed"] == 3
 
 
+def test_a_drain_tells_whether_live_messages_were_dropped_in_it(make_port: Callable[..., Port]) -> None:
+    """Then the station goes on to what has come besides."""
+    port = make_port()
+    use_up(port)
+    port.router.arrive(A, "host:ann", LIVE)
+    port.drain()
+    assert port.port.is_flooded
+    port.router.arrive(A, "host:ann", encode_up(Ack(1, 7)))
+    port.drain()
+    assert not port.port.is_flooded
+
+
 def test_the_sender_is_told_once_a_second_that_the_station_is_busy(make_port: Callable[..., Port]) -> None:
     port = make_port()
     use_up(port)
