@@ -50,8 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.command == "send" and options.retain and (not options.topic or options.deadline is not None):
         parser.error("--retain needs --topic, and has no --deadline")
-    if options.command == "send" and options.deadline is not None and not 0 < options.deadline < float("inf"):
-        parser.error("--deadline is more than 0")
+    if options.command == "send" and options.deadline is not None and not 0 < options.deadline <= 86_400:
+        parser.error("--deadline is more than 0, a day at most")
     logging.basicConfig(level=logging.INFO if options.verbose else logging.ERROR, format="mh-agent: %(message)s")
     try:
         return _listen(options) if options.command == "listen" else _send(options)

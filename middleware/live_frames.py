@@ -20,8 +20,10 @@ class LiveClock:
 
     wall: int
     """UTC microseconds."""
+    now: int
+    """Its monotonic clock."""
     yours: int | None
-    """By how much the peer's clock was ahead of it when the fastest of the peer's last frames came; None: none has."""
+    """By how much that of the peer was ahead of it when the fastest of the peer's last frames came; None: none has."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -139,7 +139,7 @@ class HostPort:
                 continue
             data = part.bytes
             if data.startswith(LIVE_DATA, 1):
-                if self._share.admits(of_peer=False):
+                if self._share.admits(owner.number):
                     with self._share.used():
                         self._take(channel, owner, data, now, feed)
                 else:

@@ -24,6 +24,14 @@ PEERS_US: Final = 20_000
 """What stations' messages may take beyond that, in advance: for as long this thread may have had no time at all."""
 
 
+RARE_US: Final = 20_000
+"""A host whose last live message was taken longer ago than this goes before others: nobody is starved by who floods."""
+
+RARE_ADVANCE_US: Final = 5_000
+"""What such hosts' messages may take, in advance."""
+
+HOSTS_MAX: Final = 65_536
+
 TAKEN_MAX: Final = 8
 """Of hosts' messages in one tick: what goes out at its end has to fit into hosts' queues, beside what is durable."""
 
@@ -42,21 +50,37 @@ class LiveShare:
         """Parts of microseconds."""
         self._since = now()
         self._taken = 0
+        self._took_at: dict[int, int] = {}
+        """When the last live message of a host was taken."""
 
-    def admits(self, *, of_peer: bool) -> bool:
-        """Whether a live message may be taken now; if not it is counted, and to be dropped.
+    def admits_peer(self) -> bool:
+        """Whether a live message that another station has taken may be taken now; if not it is counted: drop it."""
+        self._refill()
+        return self._counted(self._left > -PART * PEERS_US, "live_shed_of_peers")
 
-        Args:
-            of_peer: another station has taken it from a host.
-        """
+    def admits(self, host: int) -> bool:
+        """The same for a live message that comes from this host."""
+        now = self._refill()
+        rare = self._took_at.get(host, -RARE_US) + RARE_US <= now
+        left, room = (PART * RARE_ADVANCE_US, 2 * TAKEN_MAX) if rare else (0, TAKEN_MAX)
+        if not self._counted(self._left > -left and self._taken < room, "live_shed"):
+            return False
+        if len(self._took_at) >= HOSTS_MAX:
+            self._took_at.clear()
+        self._took_at[host] = now
+        self._taken += 1
+        return True
+
+    def _refill(self) -> int:
         now = self._now()
         self._left = min(PART * KEPT_US_MAX, self._left + now - self._since)
         self._since = now
-        if self._left > -PART * PEERS_US if of_peer else self._left > 0 and self._taken < TAKEN_MAX:
-            self._taken += 1
-            return True
-        self._tally.count("live_shed_of_peers" if of_peer else "live_shed")
-        return False
+        return now
+
+    def _counted(self, admitted: bool, name: str) -> bool:
+        if not admitted:
+            self._tally.count(name)
+        return admitted
 
     def next_tick(self) -> None:
         """What was taken has gone out."""

@@ -141,7 +141,7 @@ class PeerPort:
                 continue
             if isinstance(frame, LiveClock):
                 if self._may_be_live(user):
-                    self.live.hear(user, frame, wall)
+                    self.live.hear(user, frame)
             elif type(frame) is Link:
                 self._introduce(channel, station, user, frame, now, wall)
             elif slot is None:
@@ -155,7 +155,7 @@ class PeerPort:
         return limit
 
     def _take_cast(self, user: int | None, data: bytes, feed: Feed) -> None:
-        if self.live.share.admits(of_peer=True):
+        if self.live.share.admits_peer():
             with self.live.share.used():
                 frame = self._decode(data, user, None)
                 if isinstance(frame, LiveCast) and self._may_be_live(user):

@@ -90,7 +90,7 @@ PEER: Final[Link[frames.StationFrame]] = Link(
     Layout(33, frames.WentBack, NATURAL, COUNTER, NATURAL, NATURAL),
     Layout(34, frames.NoLink),
     Layout(35, frames.Refusal, _CODE, _TEXT),
-    Layout(36, LiveClock, NATURAL, optional(POSITION)),
+    Layout(36, LiveClock, NATURAL, NATURAL, optional(POSITION)),
     _BatchLayout(40, frames.DataBatch, SLOT, _ROWS, LIVE_TAGS),
     Layout(41, frames.Claims, FLAG, PAIRS, PAIRS, PAIRS, COUNTER, NATURAL, _WANT, GROUP_VIEW),
     Layout(42, frames.Nack, SLOT, COUNTER, COUNTER),

@@ -27,7 +27,7 @@ from roamcast.middleware.custody.record import EVERYWHERE, Record
 from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.delta_causal.errors import LiveRefused as NotSent
 from roamcast.middleware.delta_causal.messages import Deliver as Arrived
-from roamcast.middleware.delta_causal.messages import LiveEffect, LiveMessage
+from roamcast.middleware.delta_causal.messages import LiveEffect, LiveMessage, Why
 from roamcast.middleware.delta_causal.past import NOTHING, Id, Lists
 from roamcast.middleware.delta_causal.settings import LiveSettings
 from roamcast.middleware.delta_causal.station import LiveStation
@@ -39,6 +39,8 @@ from roamcast.middleware.settings import MS, Settings
 from roamcast.middleware.station_frames import DataBatch
 from roamcast.middleware.vectors import covers, merged
 
+NEVER = frozenset({Why.AHEAD, Why.DELTA, Why.LATE})
+"""What is dropped for this does not wait for its floor."""
 EXT = "live"
 """Extension of STATE: what the host may have been given. No part of the record."""
 KINDS = frozenset({Kind.BROADCAST, Kind.MAIL, Kind.TOPIC})
@@ -177,6 +179,9 @@ class Live:
         blocker = self._floors.blocker(cast)
         if blocker is None:
             self._enter((cast.stamp, slot), cast)
+        elif (why := self.core.refusal(_carried((cast.stamp, slot), cast), self.ledger.wall)) in NEVER:
+            self.counts[why.value] += 1
+            self._log.dropped(why.value, slot)
         elif not self._floors.hold((cast.stamp, slot), cast, blocker):
             self.counts["full"] += 1
 
@@ -186,9 +191,7 @@ class Live:
         return None
 
     def _enter(self, name: Id, cast: LiveCast) -> None:
-        stamp, slot = name
-        carried = _Carried(slot, stamp, cast.delta, None, Lists(cast.past), b"", cast)
-        self._perform(self.core.receive(slot, carried, self.ledger.wall))
+        self._perform(self.core.receive(name[1], _carried(name, cast), self.ledger.wall))
 
     def _perform(self, effects: Iterable[LiveEffect]) -> None:
         for effect in effects:
@@ -268,6 +271,8 @@ class Live:
             self.pause()
         if record.channel is not None and "live_sdep" not in self.ledger.mutants:
             self._behind[record.channel] = record
+            if len(self._behind) > 2 * len(self.ledger.channels) + 64:  # nothing is live, and hosts come and go
+                self._behind = {channel: one for channel, one in self._behind.items() if one.channel == channel}
 
     def flush(self) -> None:
         """The frames of the tick, of rows. What was made early for a session that has ended since is taken back: its
@@ -362,6 +367,11 @@ class Live:
         own = self._own[0].over if self._own else None
         due = [at for at in (own, self._floors.next_deadline(), self.core.next_deadline()) if at is not None]
         return self.ledger.now + max(0, min(due) - self.core.clock) if due else None
+
+
+def _carried(name: Id, cast: LiveCast) -> _Carried:
+    stamp, slot = name
+    return _Carried(slot, stamp, cast.delta, None, Lists(cast.past), b"", cast)
 
 
 def _settings(settings: Settings) -> LiveSettings:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from roamcast.middleware.custody.ledger import Ledger
 from roamcast.middleware.delta_causal.past import Id
 from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.rows import MessageId
+from roamcast.middleware.settings import MIB
 
 WAITING_MAX = 10_000
+WAITING_BYTES_MAX = 16 * MIB
 """More are dropped."""
 
 
@@ -19,6 +21,8 @@ class LiveFloors:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._casts: dict[Id, LiveCast] = {}
+        self._bytes = 0
+        """Of their bodies."""
         self._for: dict[int, list[tuple[int, Id]]] = {}
         """Station -> heap of (its row that is waited for, who waits)."""
         self._over: list[tuple[int, Id]] = []
@@ -43,9 +47,10 @@ class LiveFloors:
     def hold(self, name: Id, cast: LiveCast, blocker: MessageId) -> bool:
         """It waits, for this row first. False: too many do."""
         if name not in self._casts:
-            if len(self._casts) >= WAITING_MAX:
+            if len(self._casts) >= WAITING_MAX or self._bytes + len(cast.body) > WAITING_BYTES_MAX:
                 return False
             self._casts[name] = cast
+            self._bytes += len(cast.body)
             heappush(self._over, (name[0] + cast.delta + 1, name))
             self._block(name, blocker)
         return True
@@ -65,6 +70,7 @@ class LiveFloors:
                 blocker = self.blocker(cast)
                 if blocker is None:
                     found.append((name, self._casts.pop(name)))
+                    self._bytes -= len(cast.body)
                 else:
                     self._block(name, blocker)
             if not heap:
@@ -75,7 +81,12 @@ class LiveFloors:
         """Drop what is over. Returns how many."""
         before = len(self._casts)
         while self._over and (self._over[0][0] <= clock or self._over[0][1] not in self._casts):
-            self._casts.pop(heappop(self._over)[1], None)
+            cast = self._casts.pop(heappop(self._over)[1], None)
+            self._bytes -= len(cast.body) if cast is not None else 0
+        if sum(map(len, self._for.values())) > 2 * len(self._casts) + WAITING_MAX // 10:
+            self._for = {slot: [one for one in heap if one[1] in self._casts] for slot, heap in self._for.items()}
+            for heap in self._for.values():
+                heapify(heap)
         return before - len(self._casts)
 
     def next_deadline(self) -> int | None:

@@ -89,6 +89,8 @@ class Retention:
                 self.expiry.end_replaced(record.mh[0])
             elif record.state == "open" and ledger.gone(record.mh[0]):  # custody was on its way when the host left
                 self.expiry.end_gone(record.mh[0])
+            elif record.join and record.channel is None and ledger.bound(record.mh) is not None:
+                ledger.drop(record)  # its host has joined elsewhere: a crash came between the row that says so and this
             elif self._overdue(record):
                 if record.join:
                     ledger.drop(record)

@@ -95,6 +95,11 @@ class LiveStation:
         self._window.take(message, self._awaited(message), self._clock)
         return self._poll()
 
+    def refusal(self, message: LiveMessage, now: int) -> Why | None:
+        """Why the message would be dropped if it came now, before anything is kept of it; None: it would not."""
+        self._advance(now)
+        return self._dropped_for(message)
+
     def expire(self, now: int) -> list[LiveEffect]:
         """The timer: `next_deadline` has passed, perhaps long ago."""
         self._advance(now)

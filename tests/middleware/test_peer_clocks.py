@@ -1,55 +1,74 @@
-"""What two stations find out about each other's clocks, whatever the way between them takes."""
+"""What two stations find out about each other's clocks, whatever the way between them takes, and when one is set."""
 
 from __future__ import annotations
 
 import pytest
 
 from roamcast.middleware.live_frames import LiveClock
-from roamcast.middleware.peer_clocks import KEPT, PeerClocks
+from roamcast.middleware.peer_clocks import PeerClocks
 from roamcast.middleware.settings import MS, SECOND
 
-
-def exchange(off: int, there: list[int], back: list[int]) -> list[tuple[int | None, int | None]]:
-    """What 1 and 2 find in each round; the clock of 2 is `off` ahead, frames take so long there and back."""
-    one, two, time = PeerClocks(), PeerClocks(), 1_800_000_000 * SECOND
-    found = []
-    for slow, slower in zip(there, back, strict=True):
-        at_two = two.hear(1, one.say(2, time), time + slow + off)
-        at_one = one.hear(2, two.say(1, time + off), time + slower)
-        found.append((at_one, at_two))
-        time += 2 * SECOND
-    return found
+UTC = 1_800_000_000 * SECOND
+THERE = 777_777 * SECOND
+"""The monotonic clock of 2 is so far ahead of that of 1."""
 
 
-@pytest.mark.parametrize("off", [0, 40 * MS, -3_600 * SECOND])
-@pytest.mark.parametrize("way", [0, 90 * MS])
-def test_the_way_is_not_taken_for_a_difference(off: int, way: int) -> None:
-    found = exchange(off, [way] * 4, [way] * 4)
-    assert found[0][1] is None, "nobody has said yet how it sees the other"
-    assert found[1:] == [(off, -off)] * 3
+class Two:
+    """Stations 1 and 2; the clock of 2 is `off` ahead."""
+
+    def __init__(self, off: int = 0) -> None:
+        self.one, self.two = PeerClocks(), PeerClocks()
+        self.now, self.off = 5_000 * SECOND, off
+
+    def exchange(self, there: int = 0, back: int = 0) -> tuple[int | None, int | None]:
+        """A frame each way, which take so long. Returns what 1 and 2 find: how far the other is ahead."""
+        now, off = self.now, self.off
+        to_two, to_one = self.one.say(2, now, UTC + now), self.two.say(1, now + THERE, UTC + now + off)
+        at_two = self.two.hear(1, to_two, now + there + THERE, UTC + now + there + off)
+        at_one = self.one.hear(2, to_one, now + back, UTC + now + back)
+        self.now += 2 * SECOND
+        return at_one, at_two
 
 
-def test_one_slow_frame_does_not_count() -> None:
-    found = exchange(0, [MS, MS, 2 * SECOND, MS], [MS, 400 * MS, MS, MS])
-    assert found[1:] == [(0, 0)] * 3
+@pytest.mark.parametrize("off", [0, 400 * MS, -3_600 * SECOND])
+@pytest.mark.parametrize("way", [0, 30 * MS])
+def test_a_difference_is_found_but_for_what_the_ways_may_differ(off: int, way: int) -> None:
+    two = Two(off)
+    assert two.exchange(way, way) == (None, None), "nobody has said yet how it sees the other"
+    least = max(0, abs(off) - way) * (1 if off > 0 else -1)
+    assert two.exchange(way, way) == (least, -least)
 
 
-def test_a_step_of_a_clock_is_seen_with_the_first_frame_and_whole_after_a_few() -> None:
-    one, two, time = PeerClocks(), PeerClocks(), 1_800_000_000 * SECOND
-    off, found = 0, []
-    for i in range(2 + KEPT):
-        off = -SECOND if i > 1 else 0
-        one.hear(2, two.say(1, time + off), time)
-        found.append(two.hear(1, one.say(2, time), time + off))
-        time += 2 * SECOND
-    assert found[1] == 0
-    assert found[2] == SECOND // 2
-    assert found[-1] == SECOND
+@pytest.mark.parametrize(("there", "back"), [(130 * MS, 0), (0, 2 * SECOND), (400 * MS, 400 * MS)])
+def test_nobody_is_called_wrong_for_a_slow_way(there: int, back: int) -> None:
+    two = Two()
+    assert [two.exchange(there, back) for _ in range(6)][1:] == [(0, 0)] * 5
+
+
+@pytest.mark.parametrize("step", [80 * MS, -80 * MS, 3_600 * SECOND])
+def test_a_step_counts_whole_with_the_first_frame_and_does_not_fade(step: int) -> None:
+    two = Two()
+    for _ in range(3):
+        two.exchange(MS, MS)
+    two.off = step
+    sign = 1 if step > 0 else -1
+    assert [two.exchange(MS, MS) for _ in range(6)] == [(step - sign * MS, sign * MS - step)] * 6
+    two.off = 0
+    assert two.exchange(MS, MS) == (0, 0)
+
+
+def test_frames_that_waited_while_a_station_slept_accuse_nobody() -> None:
+    two = Two()
+    for _ in range(3):
+        two.exchange(MS, MS)
+    slept = [two.one.say(2, two.now + i * SECOND, UTC + two.now + i * SECOND) for i in (0, 2, 4, 6, 8)]
+    now = two.now + 10 * SECOND
+    assert {two.two.hear(1, frame, now + THERE, UTC + now) for frame in slept} == {0}
 
 
 def test_of_peers_that_are_not_linked_nothing_is_kept() -> None:
     clocks = PeerClocks()
-    clocks.hear(2, LiveClock(1_000, None), 0)
-    assert clocks.say(2, 5) == LiveClock(5, 1_000)
+    clocks.hear(2, LiveClock(9, 1_000, None), 0, 0)
+    assert clocks.say(2, 5, 7) == LiveClock(7, 5, 1_000)
     clocks.follow(frozenset({3}))
-    assert clocks.say(2, 5) == LiveClock(5, None)
+    assert clocks.say(2, 5, 7) == LiveClock(7, 5, None)

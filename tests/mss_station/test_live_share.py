@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roamcast.mss_station.live_share import KEPT_US_MAX, PART, PEERS_US, TAKEN_MAX, LiveShare
+from roamcast.mss_station.live_share import HOSTS_MAX, KEPT_US_MAX, PART, PEERS_US, TAKEN_MAX, LiveShare
 from roamcast.mss_station.tally import Tally
 
 
@@ -26,7 +26,7 @@ class Thread:
         taken = 0
         while self.time < until:
             self.share.next_tick()
-            if self.share.admits(of_peer=of_peer):
+            if self.share.admits_peer() if of_peer else self.share.admits(7):
                 self.work(us)
                 taken += 1
             else:
@@ -51,11 +51,11 @@ def test_what_was_not_used_is_kept_for_a_burst_and_no_more() -> None:
 
 def test_what_stations_have_taken_already_comes_first() -> None:
     thread = Thread()
-    thread.work(KEPT_US_MAX + PEERS_US // 2)
+    thread.work(KEPT_US_MAX + PEERS_US)
     thread.share.next_tick()
-    assert [thread.share.admits(of_peer=of_peer) for of_peer in (False, True)] == [False, True]
+    assert (thread.share.admits(7), thread.share.admits_peer()) == (False, True)
     thread.work(2 * PEERS_US)
-    assert not thread.share.admits(of_peer=True)
+    assert not thread.share.admits_peer()
     assert thread.tally.counters == {"live_shed": 1, "live_shed_of_peers": 1}
 
 
@@ -67,16 +67,16 @@ def test_hosts_and_stations_together_have_one_part() -> None:
 
 def test_of_hosts_no_more_is_taken_in_a_tick_than_their_queues_take() -> None:
     thread = Thread()
-    assert sum(thread.share.admits(of_peer=False) for _ in range(100)) == TAKEN_MAX
-    assert thread.share.admits(of_peer=True)
+    assert sum(thread.share.admits(7) for _ in range(100)) == TAKEN_MAX
+    assert thread.share.admits_peer()
     thread.share.next_tick()
-    assert thread.share.admits(of_peer=False)
+    assert thread.share.admits(7)
 
 
 def test_one_that_takes_long_is_paid_back() -> None:
     thread = Thread()
     thread.work(50_000)
-    assert thread.flood(100, 50_000 + 60_000) == 0
+    assert thread.flood(100, 50_000 + 50_000) == 0
 
 
 def test_it_counts_if_the_work_fails_too() -> None:
@@ -87,4 +87,24 @@ def test_it_counts_if_the_work_fails_too() -> None:
             raise ValueError
     except ValueError:
         pass
-    assert not thread.share.admits(of_peer=False)
+    assert not thread.share.admits(7)
+
+
+def test_a_host_that_sends_now_and_then_is_not_starved_by_one_that_floods() -> None:
+    thread = Thread()
+    admitted = []
+    for _ in range(100):  # 25 a second, beside 50,000
+        thread.flood(200, thread.time + 40_000)
+        thread.share.next_tick()
+        admitted.append(thread.share.admits(8))
+        thread.work(200)
+    assert all(admitted)
+
+
+def test_what_is_remembered_of_hosts_is_bounded() -> None:
+    thread = Thread()
+    for host in range(HOSTS_MAX + 10):
+        thread.time += 1_000
+        thread.share.next_tick()
+        assert thread.share.admits(host)
+    assert len(thread.share._took_at) <= HOSTS_MAX

@@ -314,7 +314,7 @@ def test_but_not_of_one_that_is_no_linked_peer(port: Port, user: str) -> None:
     if user != "station:s2":
         port.link()
     port.arrive(CAST, user=user, channel=LIVE_CHANNEL)
-    port.arrive(LiveClock(5, None), user=user, channel=LIVE_CHANNEL)
+    port.arrive(LiveClock(5, 5, None), user=user, channel=LIVE_CHANNEL)
     assert port.drain() == []
     assert port.tally.counters["live_without_link"] == 2
 
@@ -358,7 +358,9 @@ def test_clocks_are_told_and_compared(port: Port, live: Any) -> None:
     port.port.live.look()
     told = [decode_peer(data) for data in live.sent]
     assert [type(frame) for frame in told] == [LiveClock], "not twice within a moment"
-    port.arrive(LiveClock(500, None), channel=LIVE_CHANNEL)
-    port.arrive(LiveClock(500, -300), channel=LIVE_CHANNEL)
-    port.drain()
-    assert found == [(2, 400)]
+    clock, hour = Clock(), 3_600 * SECOND
+    for yours in (None, 0):
+        port.arrive(LiveClock(clock.wall() + hour, clock.now(), yours), channel=LIVE_CHANNEL)
+        port.drain()
+    (((slot, ahead)),) = found
+    assert slot == 2 and hour - SECOND < ahead < hour + SECOND

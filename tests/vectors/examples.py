@@ -126,7 +126,7 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
         3, (_row(70_001, Kind.MAIL, b"x"), _row(70_004, Kind.MAIL, b"y")),
         ((70_001, Past(((WALL, 5),), WALL - 500_001)), (70_004, Past())),
     ),
-    "live-clock": LiveClock(1_700_000_000_000_000, -250),
+    "live-clock": LiveClock(1_700_000_000_000_000, 86_400_000_000, -250),
     "live-cast": LiveCast(
         WALL, 500_000, Past(((WALL - 9, 4), (WALL - 8, 3))), ((0, 12), (3, 70_000)), 200_000, MH[0], 7, Kind.TOPIC, 9,
         b"21.5",

@@ -20,6 +20,7 @@ FELL = {
     1607080: "a host of a lost station that had joined anew elsewhere, and was gone, stayed attached",
     1703751: "the checker took the presence of a host that a station did not know yet for denied",
     1714906: "a host was owed nothing any more, by a right that went, and the station before guarded on for it",
+    2003300: "a join whose host had joined elsewhere was kept, by a crash behind the row that says so",
 }
 """Seed of `topics` -> what was wrong."""
 
