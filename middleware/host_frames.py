@@ -167,6 +167,8 @@ class Welcome:
     ended: tuple[tuple[int, int, str], ...] = ()
     """Subscriptions that have ended without the host's doing, until it is known to know: (slot, n) of the SUB, and the
     topic; '' = all of them, whatever their ids."""
+    reading: int = 0
+    """What the station's clock reads, as in LIVE_MSG; 0 = no statement."""
 
 
 @dataclass(slots=True, frozen=True)

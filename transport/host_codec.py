@@ -176,6 +176,7 @@ DOWN: Final[Link[frames.DownFrame]] = Link(
         PAIRS,
         _ABSENT,
         _ENDED,
+        NATURAL,
     ),
     _MsgLayout(9, frames.Msg, POSITION, POSITION, Field(_read_entries)),
     Layout(10, frames.Uack, NATURAL, NATURAL, SLOT, COUNTER),

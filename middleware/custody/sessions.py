@@ -323,6 +323,7 @@ class Sessions:
             self._statement(record),
             absent,
             self.subscriptions.untold(record),
+            self.live.core.read(ledger.wall),
         )
         ledger.tell(channel, welcome)
         self.opened(record)

@@ -171,10 +171,12 @@ class Inbox:
             self._handed += len(self._hand)
             self._hand.clear()
 
-    def open(self, le: int, at: int, gap: bool) -> None:
-        """The WELCOME of session `le`: positions start at `at`."""
+    def open(self, le: int, at: int, gap: bool, now: int, reading: int) -> None:
+        """The WELCOME of session `le`: positions start at `at`. reading: of the station's clock; 0 = not told."""
         self.le, self.position, self.frozen = le, at, False
         self._age.reset()
+        if reading:
+            self._age.came(now, reading)
         self._queue.clear()
         self.unsaid = self.unsaid_bytes = 0
         if gap:

@@ -9,7 +9,7 @@ end a bucket, time alone does not: after a long sleep what has waited in buffers
 When a bucket is closed its least is raised by as much as two clocks may have run apart since it was begun, or all would
 be old after a quiet night. That is the tolerance: 3 ms as a rule, 60 ms after ten minutes of silence.
 
-The first frame of a session is taken as fresh: there is nothing to compare it with.
+The WELCOME of a session is taken as fresh: there is nothing to compare it with.
 
 When the station's clock is set forward, delays are less from then on, and that is the least at once. When it is set
 back (or stands still until it has caught up, as the reading of `delta_causal` does) all that comes later seems older by

@@ -97,7 +97,7 @@ class Session:
         absent = frozenset(frame.absent)
         self._lost(absent)
         self._stored(frame.lastseq, None, absent)
-        self.inbox.open(frame.e, frame.at, frame.gap)
+        self.inbox.open(frame.e, frame.at, frame.gap, self.now, frame.reading)
         self.inbox.end(frame.ended, welcome=True)
         self._passed(frame.passed)
         self.live.open(self.now)

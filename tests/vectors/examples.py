@@ -97,7 +97,9 @@ DOWN_EXAMPLES: dict[str, hf.DownFrame] = {
         (1, 7), 9, 40, True, 0, 1, 1, (("hill", 3, "tcp://10.0.0.3:7001", KEY), ("dale", 0, "tcp://dale:7001", KEY))
     ),
     "welcome-loss": hf.Welcome((1, 0), 9, 40, False, 17, 262_144, 512, passed=((0, 12), (3, 70_000)), absent=(38, 40)),
-    "welcome-ended": hf.Welcome((1, 1), 9, 40, False, 17, 1, 512, ended=((0, 0, ""), (5, 9, "weather/\u96ea"))),
+    "welcome-ended": hf.Welcome(
+        (1, 1), 9, 40, False, 17, 1, 512, ended=((0, 0, ""), (5, 9, "weather/\u96ea")), reading=BIG
+    ),
     "msg": hf.Msg(-2, 1_000, ((-1, BROADCAST), (300, MAIL), (1_000, REFUSED))),
     "msg-empty": hf.Msg(70_000, 70_003, ()),
     "msg-topic": hf.Msg(0, 9, ((2, SUBSCRIBED), (2, VALUE), (3, ONLINE), (9, BROADCAST))),

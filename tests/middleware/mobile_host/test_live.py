@@ -77,7 +77,7 @@ def test_after_a_long_sleep_it_is_compared_with_what_came_before(rig):
     assert [given.body for given in rig.take_all()] == [b"fresh"]
 
 
-def test_the_first_frames_of_a_session_are_as_old_as_the_newest_of_them_says(rig):
+def test_without_a_reading_in_the_welcome_the_first_frames_are_as_old_as_the_newest_of_them_says(rig):
     rig.attach()
     rig.hear(handed(rig, b"stale", 4 * SECOND), handed(rig, b"newest", 3 * SECOND))
     assert [given.body for given in rig.take_all()] == [b"newest"], (
@@ -86,6 +86,14 @@ def test_the_first_frames_of_a_session_are_as_old_as_the_newest_of_them_says(rig
     rig.reattach()
     rig.hear(handed(rig, b"stale", 4 * SECOND))
     assert [given.body for given in rig.take_all()] == [b"stale"], "another session, another way"
+
+
+def test_the_welcome_tells_how_old_the_first_frames_of_a_session_are(rig):
+    rig.attach(reading=STATION + rig.now)
+    rig.hear(handed(rig, b"stale", 3 * SECOND), handed(rig, b"fresh"), after=3 * SECOND)
+    assert [given.body for given in rig.take_all()] == []
+    rig.hear(handed(rig, b"stale", 3 * SECOND), handed(rig, b"fresh"))
+    assert [given.body for given in rig.take_all()] == [b"fresh"]
 
 
 def test_what_nobody_takes_does_not_pile_up(make_rig):
