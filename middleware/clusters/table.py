@@ -37,7 +37,7 @@ class StreamTable:
         kept = self.streams[stream]
         kept.stored += 1
         kept.items[kept.stored] = item
-        self.origins[item.slot] = item.n
+        self.origins[item.slot] = max(item.n, self.origins.get(item.slot, 0))
         return kept.stored
 
     def collect(self, stream: int, up_to: int) -> None:

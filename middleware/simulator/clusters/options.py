@@ -112,7 +112,7 @@ def draw_clusters(seed: int, overrides: Mapping[str, Any] | None = None) -> Clus
         "tick": pick("tick", 2 * MS, 5 * MS, 10 * MS),
         "restarts": about("restarts", "restarts", 1, 2, 5, idle=0),
         "removals": removals,
-        "takeovers": about("takeover", "takeovers", 1, 1, 2, idle=0) if clusters > 1 and not removals else 0,
+        "takeovers": about("takeover", "takeovers", 1, 1, 2, idle=0) if 1 < clusters < 7 and not removals else 0,
         "additions": about("addition", "additions", 1, 2, idle=0) if not removals else 0,
         "suspicion": pick("suspicion", False, True),
         "stopped": bool(about("stopped", "stopped", True, idle=False)),

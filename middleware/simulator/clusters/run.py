@@ -21,7 +21,7 @@ from roamcast.middleware.simulator.run import play
 from roamcast.middleware.simulator.scenario import stream
 from roamcast.middleware.simulator.world import Trace, World
 
-EVENTS_MAX = 600_000
+EVENTS_MAX = 1_500_000
 """More events than this in one run are a storm."""
 PATIENCE = 300 * SECOND
 """By then all that lives has to be done."""
