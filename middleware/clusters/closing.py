@@ -60,6 +60,15 @@ class Closings:
         known = all(i in self._ends.get(other, {}) for other in self._roster.closed for i in peers)
         return known and self._table.streams[element].stored >= self.end_of(element, 0)
 
+    def is_everywhere(self, element: int) -> bool:
+        """Whether it has ended, and all living, gateways too, have its stream up to the end: it is over."""
+        told, end = self._ends.get(element, {}), self.end_of(element, 0)
+        return (
+            element in self._roster.closed
+            and self.has_ended(element)
+            and all(told.get(i, 0) >= end for i in self._roster.peers)
+        )
+
     def misses(self, peer: int) -> bool:
         """Whether something that matters was not heard of the peer."""
         return any(peer not in self._ends.get(element, {}) for element in self._roster.closed) or (

@@ -48,7 +48,7 @@ class SubGateway(Element):
 
     def _took(self, stream: int, number: int, item: Item) -> None:
         super()._took(stream, number, item)
-        is_home = stream in self.roster.stations or ("relay_all" in self._mutants and stream != self.own)
+        is_home = item.slot in self.roster.stations or ("relay_all" in self._mutants and stream != self.own)
         if is_home:
             self._gseq += 1
             for tally in self.tallies:
@@ -86,12 +86,31 @@ class SubGateway(Element):
             return False
         if "takeover_early" in self._mutants:
             return True
-        end = self.closings.end_of(active, 0)
-        return self.closings.has_ended(active) and self.least_of_stations(active) >= end
+        return self.closings.is_everywhere(active)
+
+    def stranded(self) -> Item | None:
+        """The first row relayed here by the active gateway, which is over, that has not come from its home."""
+        if not self._unmatched or self._active is None or not self.may_send():
+            return None
+        return self.table.streams[self._active].items[self._unmatched[0][0]]
+
+    def bring_home(self, item: Item, now: int) -> bool:
+        """A row of a station of this cluster that only others have: its next one after all that was left here.
+
+        Its station has ended together with the gateway that had relayed it. Here it is an entry of this element's
+        stream, and for all gateways a row of this cluster.
+        """
+        is_next = item.n == self.table.origins.get(item.slot, 0) + 1
+        if "stranded_lost" in self._mutants or not (is_next and self.may_send()):
+            return False
+        if not self.closings.is_everywhere(item.slot):
+            return False
+        self.accept_own(item, now)
+        return True
 
     def pump(self, now: int) -> list[Effect]:
         """Relays within W_g above what the living stations of the cluster have taken (B18: local acceptance only)."""
-        if not self.queue or not self.may_send():
+        if not self.may_send():
             return []
         least = self.least_of_living(self.own, now)
         if "gw_window_global" in self._mutants:
@@ -220,7 +239,14 @@ class Gateway:
         return self._settle(now)
 
     def _pump(self, now: int) -> list[Effect]:
+        for sub in self.subs.values():
+            while (item := sub.stranded()) is not None and self._bring_home(item, now):
+                pass
         return [effect for sub in self.subs.values() for effect in sub.pump(now)]
+
+    def _bring_home(self, item: Item, now: int) -> bool:
+        homes = [sub for sub in self.subs.values() if item.slot in sub.roster.stations]
+        return bool(homes) and homes[0].bring_home(item, now)
 
     def tick(self, now: int) -> list[Effect]:
         """What is due at `now`, in every cluster."""

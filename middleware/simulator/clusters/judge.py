@@ -34,8 +34,6 @@ class Seen:
     """(level, station) -> how far; over all lives."""
     life: dict[tuple[int, int], int] = field(default_factory=dict)
     """The same in this life."""
-    ahead: set[tuple[int, int]] = field(default_factory=set)
-    """Rows that a gateway has before those that go before them."""
     base: dict[int, int] = field(default_factory=dict)
     """What a newcomer begins with."""
 
@@ -48,8 +46,8 @@ class ClusterJudge:
         self.places: dict[Place, Seen] = {}
         self.stations: dict[int, Place] = {}
         """Those that live: their rows reach level 3, and all rows reach them."""
-        self.homes: dict[int, int] = {}
-        """Every station's cluster."""
+        self.ever_stations: set[int] = set()
+        """All that are or were stations."""
         self.removed: set[int] = set()
         self.accepted = 0
         self.told = {2: 0, 3: 0}
@@ -65,7 +63,7 @@ class ClusterJudge:
         self.places[element, cluster] = seen
         if is_station:
             self.stations[element] = element, cluster
-            self.homes[element] = cluster
+            self.ever_stations.add(element)
 
     def ends(self, element: int) -> None:
         """It is removed: the others go on without it."""
@@ -83,27 +81,22 @@ class ClusterJudge:
         return rows[-1]
 
     def takes(self, place: Place, entry: Entry) -> None:
-        """An element has accepted a row (rule 1; of a newcomer, rule 7).
-
-        A gateway passes on rows of home stations alone. What others relay may come to it in another order after a
-        take-over, for that waits for stations only.
-        """
+        """An element has accepted a row (rule 1; of a newcomer, rule 7)."""
+        if self._is_out(place):
+            return
         seen, rows = self.places[place], self.entered.get(entry.slot, [])
-        before, name = seen.accepted.get(entry.slot, 0), (entry.slot, entry.n)
+        before = seen.accepted.get(entry.slot, 0)
         if entry.n > len(rows) or rows[entry.n - 1] != entry:
             raise Violation("1 unknown", [f"{place} takes {entry}, which nobody has entered"])
-        is_foreign = place[0] not in self.homes and self.homes[entry.slot] != place[1]
-        if entry.n <= before or name in seen.ahead or (entry.n > before + 1 and not is_foreign):
-            raise Violation("1 order", [f"{place} takes {name} after {before}"])
+        if entry.n != before + 1:
+            raise Violation("1 order", [f"{place} takes ({entry.slot}, {entry.n}) after {before}"])
+        seen.accepted[entry.slot] = entry.n
         self.accepted += 1
-        seen.ahead.add(name)
-        while (entry.slot, before + 1) in seen.ahead:
-            before += 1
-            seen.ahead.remove((entry.slot, before))
-        seen.accepted[entry.slot] = before
 
     def tells(self, place: Place, level: int, station: int, number: int) -> None:
         """An element says that a level has come this far (rules 1, 2, 3)."""
+        if self._is_out(place):
+            return
         seen = self.places[place]
         if number > seen.accepted.get(station, 0):
             raise Violation(f"{level} ahead", [f"{place} tells level {level} of ({station}, {number}): not there"])
@@ -125,6 +118,10 @@ class ClusterJudge:
                 what = "has it" if level == 2 else "knows that all have it"
                 witness = f"{place} tells level {level} of ({station}, {number}); {other} {what} up to {has}"
                 raise Violation(f"{level} early", [witness])
+
+    def _is_out(self, place: Place) -> bool:
+        """A gateway that was removed and has not heard of it yet."""
+        return place[0] in self.removed and place[0] not in self.ever_stations
 
     # ---- the end ----
 

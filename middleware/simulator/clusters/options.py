@@ -96,6 +96,8 @@ def draw_clusters(seed: int, overrides: Mapping[str, Any] | None = None) -> Clus
 
     clusters = SHAPES[shape][0]
     removals = about("removal", "removals", 1, 1, 2, idle=0)
+    both = story == "takeover" and stream(seed, "both").random() < 0.5
+    removals = max(removals, wanted.get("removals", int(both)))
     drawn = {
         "size": pick("size", *((3, 5, 7) if clusters == 1 else (1, 2, 3, 4) if clusters < 7 else (1, 2))),
         "unequal": pick("unequal", False, True),
@@ -112,7 +114,7 @@ def draw_clusters(seed: int, overrides: Mapping[str, Any] | None = None) -> Clus
         "tick": pick("tick", 2 * MS, 5 * MS, 10 * MS),
         "restarts": about("restarts", "restarts", 1, 2, 5, idle=0),
         "removals": removals,
-        "takeovers": about("takeover", "takeovers", 1, 1, 2, idle=0) if 1 < clusters < 7 and not removals else 0,
+        "takeovers": about("takeover", "takeovers", 1, 1, 2, idle=0) if 1 < clusters < 7 else 0,
         "additions": about("addition", "additions", 1, 2, idle=0) if not removals else 0,
         "suspicion": pick("suspicion", False, True),
         "stopped": bool(about("stopped", "stopped", True, idle=False)),

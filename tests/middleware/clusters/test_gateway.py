@@ -114,3 +114,19 @@ def test_a_gateway_that_ends_in_one_cluster_ends_in_all_that_its_standby_knows(g
     world.tick(3)
     assert 11 in world.stations[3].roster.closed and 11 in world.stations[2].roster.closed
     assert {element for element, _ in world.ended} == {11}
+
+
+def test_what_only_the_other_cluster_has_of_one_that_ended_comes_home(group):
+    """Station 1 ends together with the gateway that had relayed its last rows; station 2 and the standby lack them."""
+    world = group([[1, 2, 11, 12], [3, 4, 11, 12]], {12: 11})
+    world.tick(4)
+    world.passes = lambda cluster, sender, target, frame: sender != 1 or target == 11
+    world.enter(1, 2)
+    world.deliver()
+    assert world.has(3, 1) == {1: 2} and world.has(2, 0) == {}
+    world.passes = lambda cluster, sender, target, frame: not {1, 11} & {sender, target}
+    for element in (1, 11):
+        world.close(2, element)
+    world.tick(60, without=(1, 11))
+    assert [world.has(i) for i in (2, 3, 4)] == 3 * [{1: 2}]
+    assert all(world.stations[i].levels.known_stable == {1: 2} for i in (2, 3, 4))

@@ -26,6 +26,7 @@ FALLS: dict[str, tuple[int, int, dict[str, Any]]] = {
     "closed_uses_ack": (5, 2, {"story": "takeover", "shape": "two", **SHORT}),
     "standby_unheld": (1, 2, {**TAKEOVER, "suspicion": False, "loss": 0.2}),
     "untagged_claims": (1, 4, ADDITION),
+    "stranded_lost": (39, 1, {**TAKEOVER, "rows": 40, "removals": 1, "takeovers": 1, "loss": 0.3, "suspicion": False}),
 }
 """Mutant -> (first seed, count, options): at least one of these seeds falls, and none of them without the mutant."""
 

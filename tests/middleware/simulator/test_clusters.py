@@ -54,11 +54,27 @@ def test_promises_are_kept_under_fresh_seeds() -> None:
         assert not result.rule, "\n".join([result.rule, *result.witness, *result.tail, replay])
 
 
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    [
+        (2005, {"shape": "three-3", "rows": 13}),
+        (5139, {"shape": "two", "rows": 40, "duration": 50_000}),
+        (
+            39,
+            {"shape": "two", "rows": 40, "duration": 50_000, "loss": 0.3, "size": 3, "removals": 1, "suspicion": False},
+        ),
+    ],
+)
+def test_take_overs_that_once_went_wrong(seed: int, options: dict[str, Any]) -> None:
+    """Relays out of order at another gateway; a gateway that does not know that it is out; rows stranded elsewhere."""
+    assert run_clusters(seed, overrides={"story": "takeover", "takeovers": 1, **options}).rule == ""
+
+
 def test_every_story_does_what_it_is_about() -> None:
     sums = {story: totals(range(20, 24), story=story, shape="two") for story in STORIES[2:-1]}
     assert sums["overrun"]["overruns"] > 0
     assert sums["restarts"]["restarts"] > 3 and sums["stopped"]["restarts"] == 4
-    assert sums["removal"]["removed"] >= 3 and sums["takeover"]["removed"] == 4
+    assert sums["removal"]["removed"] >= 3 and sums["takeover"]["removed"] >= 4
 
 
 def test_any_two_clusters_have_exactly_one_gateway() -> None:
