@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from roamcast.middleware.simulator import scenario as stations
+from roamcast.middleware.simulator.clusters.options import draw_clusters
+from roamcast.middleware.simulator.clusters.run import run_clusters
 from roamcast.middleware.simulator.lan.keys_options import draw_keys
 from roamcast.middleware.simulator.lan.keys_run import run_keys
 from roamcast.middleware.simulator.live.options import draw_live
@@ -22,8 +24,10 @@ LAN = "lan"
 CMD = "cmd"
 """The causal unicast alone."""
 LIVE = "live"
-"""Delta-causal messages alone; all other scenarios are of stations and hosts."""
-SCENARIOS = (*stations.SCENARIOS, LAN, CMD, LIVE)
+"""Delta-causal messages alone."""
+CLUSTERS = "clusters"
+"""Composite clusters of stations and gateways alone; all other scenarios are of stations and hosts."""
+SCENARIOS = (*stations.SCENARIOS, LAN, CMD, LIVE, CLUSTERS)
 
 Job = tuple[str, int, frozenset[str], Mapping[str, Any]]
 
@@ -34,6 +38,8 @@ def draw(scenario: str, seed: int, overrides: Mapping[str, Any]) -> Drawn:
         return draw_unicast(seed, overrides)
     if scenario == LIVE:
         return draw_live(seed, overrides)
+    if scenario == CLUSTERS:
+        return draw_clusters(seed, overrides)
     return draw_keys(seed, overrides) if scenario == LAN else stations.draw(scenario, seed, overrides)
 
 
@@ -61,6 +67,8 @@ def _one(job: Job) -> Result:
         return run_unicast(seed, mutants, overrides)
     if scenario == LIVE:
         return run_live(seed, mutants, overrides)
+    if scenario == CLUSTERS:
+        return run_clusters(seed, mutants, overrides)
     return run(scenario, seed, mutants, overrides)
 
 

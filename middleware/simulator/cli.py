@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from roamcast.middleware.simulator.campaign import SCENARIOS, campaign, draw
+from roamcast.middleware.simulator.clusters.study import study_clusters
 from roamcast.middleware.simulator.lan.study import Finding, study_theorems, study_windows
 from roamcast.middleware.simulator.live.study import study_max_cb
 from roamcast.middleware.simulator.result import Result
@@ -29,6 +30,7 @@ STUDIES: dict[str, tuple[Study, str, int]] = {
     "lan-theorems": (study_theorems, "whether the theorems of paper 004 hold, and how near runs come to them", 300),
     "s-records": (study_records, "what a mail between stations carries beside the matrix and SES (paper 002)", 3),
     "max-cb": (study_max_cb, "how long live messages wait, and what their tags hold, by MAX_CB (paper 003)", 3),
+    "clusters": (study_clusters, "what clusters with gateways cost and save, beside the paper's loads (paper 001)", 3),
 }
 """Name -> (the study, what it measures, seeds that are enough)."""
 
