@@ -98,6 +98,8 @@ class Presence:
             if value is None or topic < PRESENCE or value.slot not in (slot, ledger.own) or value.order[2]:
                 continue
             known, records = ledger.hosts.get(host), [r for r in ledger.of_host(host) if not r.join]
+            if "p_older" not in ledger.mutants:  # what is left of an attempt before that one says nothing of it
+                records = [r for r in records if r.channel is not None or (r.order, r.ep) >= value.order[:2]]
             if any(r.shown is not None and (r.shown[1] or r.shown[0] >= value.order[1]) for r in records):
                 continue  # it tells by itself, or has just done so
             if any(not self._is_away(record, value.order[:2]) for record in records):

@@ -7,6 +7,7 @@ import pytest
 from roamcast.middleware.host_frames import Msg, Welcome
 from roamcast.middleware.rows import PRESENCE
 from roamcast.middleware.settings import SECOND
+from roamcast.middleware.station_frames import Cancel
 from roamcast.middleware.topics import Topics
 
 
@@ -71,3 +72,27 @@ def test_a_former_incarnation_is_away_wherever_custody_of_the_present_one_is(mak
         net.tick(slot, lambda core: core.close_station(1, 0))
     net.run(30 * SECOND)
     assert away(net, w) == [told] * 2
+
+
+@pytest.mark.parametrize(("mutants", "told"), [((), True), (("p_older",), False)])
+def test_what_is_left_of_a_stay_from_before_keeps_nobody_attached(make_net, mutants, told):
+    """topics seed 3018079: its host had gone back, and CANCEL was lost with the station."""
+    net = make_net(1, 2, mutants=mutants)
+    w = net.enrol("w")
+    for slot in net.slots:
+        net.tick(slot, lambda core: core.set_topics(Topics([], presence=True)))
+    w.arrive(1)
+    w.misses = (Welcome, Msg)
+    w.hello(2)
+    net.deliver()
+    net.tick(2, lambda core: core.channel_lost(w.channel))
+    w.misses = ()
+    net.lose = lambda source, target, frame: isinstance(frame, Cancel)
+    w.hello(1)
+    net.deliver()
+    w.ack()
+    net.deliver()
+    assert [record.le for record in net.records(2, w)] != [w.e - 1], "nobody has confirmed it"
+    net.lose_station(1)
+    net.run(30 * SECOND)
+    assert away(net, w) == [told]

@@ -21,6 +21,7 @@ FELL = {
     1703751: "the checker took the presence of a host that a station did not know yet for denied",
     1714906: "a host was owed nothing any more, by a right that went, and the station before guarded on for it",
     2003300: "a join whose host had joined elsewhere was kept, by a crash behind the row that says so",
+    3018079: "a host of a lost station stayed attached beside a stay from before, which nobody had confirmed",
 }
 """Seed of `topics` -> what was wrong."""
 
