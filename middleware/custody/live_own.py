@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from roamcast.middleware.custody.ledger import Ledger
@@ -54,16 +55,15 @@ class LiveOwn(deque[Own]):
 
     def overtake(self, stamp: int) -> int:
         """A host that comes may have been given these elsewhere, up to `stamp`. Returns how many are dropped."""
-        dropped = 0
-        while self and self[0].id[0] <= stamp and "live_own" not in self._ledger.mutants:
-            self.tell(self.popleft(), "overtaken")
-            dropped += 1
-        return dropped
+        return 0 if "live_own" in self._ledger.mutants else self._drop("overtaken", lambda own: own.id[0] <= stamp)
 
     def expire(self, reading: int) -> int:
         """Drop what is over. Returns how many."""
+        return self._drop("behind", lambda own: own.over <= reading)
+
+    def _drop(self, why: str, ends: Callable[[Own], bool]) -> int:
         dropped = 0
-        while self and self[0].over <= reading:
-            self.tell(self.popleft(), "behind")
+        while self and ends(self[0]):
+            self.tell(self.popleft(), why)
             dropped += 1
         return dropped
