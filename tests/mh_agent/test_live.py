@@ -219,7 +219,9 @@ def test_send_live_by_one_who_is_no_member(credential: Path, station: Any) -> No
     assert codes == [3]
 
 
-@pytest.mark.parametrize("options", [("0",), ("-1",), ("nan",), ("inf",), ("x",), ("1", "--retain", "--topic", "t")])
+@pytest.mark.parametrize(
+    "options", [("0",), ("-1",), ("nan",), ("inf",), ("1e300",), ("x",), ("1", "--retain", "--topic", "t")]
+)
 def test_send_live_wrongly(credential: Path, options: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["send", str(credential), "hello", "--deadline", *options])

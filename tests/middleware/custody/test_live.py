@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from held_back import hold
 from on_topics import configure, subscribe
 
+from roamcast.middleware.custody.live_floors import WAITING_BYTES_MAX, WAITING_MAX, LiveFloors
+from roamcast.middleware.delta_causal.past import Past
 from roamcast.middleware.host_frames import LiveMsg, LiveRefused, Msg
 from roamcast.middleware.live_frames import LiveCast
+from roamcast.middleware.rows import Kind
 from roamcast.middleware.settings import MS, SECOND
 from roamcast.middleware.station_frames import DataBatch, State
 
@@ -344,3 +349,29 @@ def test_a_host_that_came_with_more_than_was_here_is_given_live_messages_once_it
         a.live(body)
         net.deliver()
     assert c.got[2:] == b.got == [b"*y", b"*z"]
+
+
+@pytest.mark.rules()
+def test_what_is_known_of_hosts_that_come_and_go_is_bounded_without_live_traffic(net, live_trio):
+    _, b, _ = live_trio
+    for _ in range(80):
+        b.attach(2)
+        b.ack()
+        net.run(SECOND // 10)
+    assert len(net.cores[2].live._behind) <= 64 + 2 * len(net.cores[2].ledger.channels)
+
+
+@pytest.mark.rules()
+def test_what_waits_for_a_row_that_never_comes_is_bounded_and_goes(net, live_trio):
+    floors = LiveFloors(net.cores[1].ledger)
+    body = b"x" * (64 << 10)
+    for stamp in range(1, 20_000):
+        cast = LiveCast(stamp, 10, Past((), 0), ((2, 1 << 30),), 10, 1, 1, Kind.BROADCAST, 0, body)
+        if not floors.hold((stamp, 2), cast, (2, 1 << 30)):
+            break
+    assert len(floors) == WAITING_BYTES_MAX // len(body)
+    for stamp in range(100_000, 105_000):
+        floors.forget(stamp)
+        assert floors.hold((stamp, 2), replace(cast, stamp=stamp, body=b""), (2, 1 << 30))
+    assert len(floors) <= 12
+    assert sum(map(len, floors._for.values())) <= WAITING_MAX // 5
