@@ -43,6 +43,9 @@ BAD_FRAMES_MAX: Final = 16
 """Frames that cannot be read, until the channel is closed and its host is refused for a while."""
 
 LIVE_DATA: Final = UP.mark(LiveData)
+SHED_MAX: Final = 24
+"""Live messages that are dropped in one go: what is durable behind them waits no longer than that."""
+
 BUSY: Final = LiveRefused("busy", "the station has no time for more live messages; send fewer")
 BAN_US: Final = 60 * SECOND
 CHANNELS_KNOWN_MAX: Final = 65_536
@@ -119,6 +122,7 @@ class HostPort:
         recv = self._socket.recv
         known = self._known
         self.is_flooded = False
+        shed = 0
         for taken in range(limit):
             try:
                 channel = recv(NOBLOCK)
@@ -145,6 +149,9 @@ class HostPort:
                 else:
                     self.is_flooded = True
                     self._say_busy(channel, now)
+                    shed += 1
+                    if shed == SHED_MAX:
+                        return taken + 1
             else:
                 self._take(channel, owner, data, now, feed)
         return limit

@@ -1,6 +1,6 @@
 """How much of the station's one thread goes to live messages, so that a flood of them holds nothing else up.
 
-A third of the time, and of what was not used no more than some milliseconds are kept. A frame that comes when the
+A sixth of the time, and of what was not used no more than some milliseconds are kept. A frame that comes when the
 share is used up is dropped before it is read: that costs a tenth of what taking it would. What comes from hosts is
 dropped first. It is in no order yet and nobody misses it, while all that follows a message of another station waits
 for it until it is over; so stations that are flooded take fewer, and not more than they can pass on to each other.
@@ -14,7 +14,7 @@ from typing import Final
 
 from roamcast.mss_station.tally import Tally
 
-PART: Final = 3
+PART: Final = 6
 """One of so many parts. What is not counted (ticks around the messages, reading what is dropped) is as much again."""
 
 KEPT_US_MAX: Final = 10_000
@@ -32,7 +32,7 @@ RARE_ADVANCE_US: Final = 5_000
 
 HOSTS_MAX: Final = 65_536
 
-TAKEN_MAX: Final = 8
+TAKEN_MAX: Final = 4
 """Of hosts' messages in one tick: what goes out at its end has to fit into hosts' queues, beside what is durable."""
 
 

@@ -23,6 +23,7 @@ Json = dict[str, Any]
 Handler = Callable[..., Json]
 
 ANSWER_S_MAX = 120.0
+AGAIN_S = 0.02
 TESTS = Path(__file__).resolve().parents[1]
 
 
@@ -121,17 +122,21 @@ def serve_beside(handlers: Mapping[str, Handler], end: Callable[[], None]) -> No
         end: called when stdin has ended; makes the main thread's work return.
     """
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+    answered = threading.Semaphore(0)
     main = threading.main_thread().ident or 0
 
     def read() -> None:
         for line in sys.stdin:
             lines.put(line)
             signal.pthread_kill(main, signal.SIGUSR1)
+            while not answered.acquire(timeout=AGAIN_S):  # it came when the main thread was just about to wait
+                signal.pthread_kill(main, signal.SIGUSR1)
         end()
 
     def handle(*_: object) -> None:
-        while not lines.empty():
+        if not lines.empty():  # never more than one: an answer is not begun within another one
             answer(handlers, lines.get())
+            answered.release()
 
     signal.signal(signal.SIGUSR1, handle)
     threading.Thread(target=read, daemon=True).start()

@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.child import Json, difference
+from bench.child import ChildFailed, Json, difference
 from bench.group import RelayGroup, StationGroup, seats
 from bench.plan import Plan
 
@@ -23,7 +23,7 @@ DEADLINE_US = 500_000
 FACTORS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 QUICK_FACTORS = (0.1, 0.5, 1.0, 2.0)
 MISSING_MAX = 0.01
-FIRST_RATE, LAST_RATE = 100.0, 40_000.0
+LEAST_RATE, FIRST_RATE, LAST_RATE = 10.0, 100.0, 40_000.0
 HALVINGS = 3
 PAUSE_S = 2.5
 """A station that has started is silent for delta and twice the skew."""
@@ -69,11 +69,19 @@ class Side:
         }
 
     def capacity(self, plan: Plan) -> float:
-        """The highest rate that was carried: doubled until one is not, then by halves. One bad round is no proof."""
-        carried, rate = 0.0, FIRST_RATE
+        """The highest rate that was carried: doubled until one is not, then by halves. One bad round is no proof.
+
+        Raises ChildFailed: nothing is carried.
+        """
+        carried = FIRST_RATE
+        while not self._carries(carried, plan):
+            carried /= 2
+            if carried < LEAST_RATE:
+                raise ChildFailed(f"not even {2 * carried:.0f} live messages a second are carried; run nothing beside")
+        rate = 2 * carried
         while rate <= LAST_RATE and self._carries(rate, plan):
             carried, rate = rate, 2 * rate
-        for _ in range(HALVINGS if carried else 0):
+        for _ in range(HALVINGS):
             middle = (carried * rate) ** 0.5
             carried, rate = (middle, rate) if self._carries(middle, plan) else (carried, middle)
         return carried

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import zmq
 from bench import live_flood, live_load, live_tables
+from bench.child import ChildFailed
 from bench.light_host import STAMP, Counts
 from bench.live_fleet import LiveFleet
 from bench.live_host import HEAD, Given, LiveStationHost, Reading
@@ -133,6 +134,19 @@ def test_what_a_socket_does_not_take_is_dropped_if_it_is_live_and_waits_if_not(r
     assert not host.host.push() and not host.host.publish_live(64, DEADLINE_US)
     host.said()
     assert host.host.push()
+
+
+@pytest.mark.parametrize("most", [12.5, 90.0, 100.0, 733.0, 80_000.0])
+def test_the_capacity_is_found_from_either_side(monkeypatch: pytest.MonkeyPatch, most: float) -> None:
+    monkeypatch.setattr(live_load.Side, "_carries", lambda side, rate, plan: rate <= most)
+    found = live_load.Side.capacity(live_load.Side.__new__(live_load.Side), quick_plan((2,)))
+    assert min(most, live_load.LAST_RATE) / 1.1 <= found <= most
+
+
+def test_nothing_carried_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_load.Side, "_carries", lambda side, rate, plan: False)
+    with pytest.raises(ChildFailed, match="not even 12 live messages a second are carried"):
+        live_load.Side.capacity(live_load.Side.__new__(live_load.Side), quick_plan((2,)))
 
 
 def test_two_stations_and_two_relays_carry_a_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
