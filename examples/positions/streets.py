@@ -16,8 +16,6 @@ MASTS: Final = ((215, 185), (790, 215), (470, 470), (850, 540), (120, 530))
 LOOKOUT: Final = (590, 335)
 """Where the viewer stands."""
 CROSSINGS: Final = 13
-DEPOTS: Final = 5
-"""So many of the crossings, those drawn first, are depots, where drives begin and end."""
 MARGIN: Final = 55
 CANDIDATES: Final = 40
 BEND: Final = 0.16
@@ -40,7 +38,8 @@ class Town:
         for _ in range(CROSSINGS):
             drawn = [_anywhere(rng) for _ in range(CANDIDATES)]
             self.crossings.append(max(drawn, key=lambda point: self._room(point)))
-        self.depots = tuple(range(DEPOTS))
+        self.depots = self._depots()
+        """Crossings where drives begin and end, one near each mast: no mast is without hosts for long."""
         self.roads: dict[tuple[int, int], list[Point]] = {}
         for a, b in itertools.combinations(range(CROSSINGS), 2):
             if self._neighbours(a, b):
@@ -60,6 +59,13 @@ class Town:
                     if a == path[-1] and b not in reached:
                         heapq.heappush(best, (length + _lengths(road)[-1], [*path, b]))
         raise ValueError(f"no way from {start} to {end}")
+
+    def _depots(self) -> tuple[int, ...]:
+        found: list[int] = []
+        for mast in MASTS:
+            free = (i for i in range(CROSSINGS) if i not in found)
+            found.append(min(free, key=lambda i: math.dist(self.crossings[i], mast)))
+        return tuple(found)
 
     def _room(self, point: Point) -> float:
         return min(math.dist(point, other) for other in (*self.crossings, *MASTS, LOOKOUT))
@@ -97,7 +103,7 @@ class Drive:
     def at(self, now: float) -> Place:
         """The place at `now`, in seconds since the beginning, which never decreases from call to call."""
         while now >= self._end:
-            self._arrivals, self._depot = self._arrivals + 1, self._at + 1
+            self._arrivals, self._depot = self._arrivals + 1, self._town.depots.index(self._at) + 1
             self._leave(self._end + self._rng.uniform(*REST_S))
         along = _covered(now - self._begin, self._marks[-1])
         i = min(max(bisect_right(self._marks, along), 1), len(self._path) - 1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from positions.board import TAPE, Board
-from positions.streets import HEIGHT, SPEED, WIDTH, Drive, Town
+from positions.streets import HEIGHT, MASTS, SPEED, WIDTH, Drive, Town
 from positions.vehicle import Roaming, Vehicle
 
 from roamcast.mh_agent import Discontinuity, Live, Message
@@ -37,6 +37,18 @@ def test_a_drive_is_smooth_and_arrives_again_and_again() -> None:
     assert places[-1].arrivals > 10 and {place.depot for place in places} == {0, 1, 2, 3, 4, 5}
     jumps = [b.arrivals - a.arrivals for a, b in itertools.pairwise(places)]
     assert set(jumps) == {0, 1}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_mast_is_without_a_host_for_long(seed: int) -> None:
+    town, masts, begin, end, step = Town(seed), MASTS[:3], 20, 140, 0.5
+    drives = [Drive(town, seed, f"vehicle {i}") for i in range(8)]
+    seen: dict[int, list[float]] = {i: [begin] for i in range(len(masts))}
+    for now in (begin + i * step for i in range(int((end - begin) / step))):
+        for place in (drive.at(now) for drive in drives):
+            seen[min(seen, key=lambda i: math.dist((place.x, place.y), masts[i]))].append(now)
+    for times in seen.values():
+        assert max(b - a for a, b in itertools.pairwise([*times, end])) < 30
 
 
 def test_a_drive_is_that_of_its_seed_and_name_however_often_it_is_looked_at() -> None:

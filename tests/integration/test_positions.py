@@ -193,7 +193,7 @@ def pull_and_start_again(page: Page) -> None:
 
 def give_up_and_replace(page: Page) -> None:
     """Station 2 never comes back: its hosts go on elsewhere, and another station joins in its place."""
-    seen = page.until(lambda seen: at(seen, "s2"), "somebody is at s2")
+    seen = page.until(lambda seen: at(seen, "s2"), "somebody is at s2", READY_S)
     page.press(2, "pull")
     page.until(lambda seen: seen["masts"][1]["state"] == "down" and not at(seen, "s2"), "s2 is down and left by all")
     page.press(2, "give-up")
@@ -201,7 +201,7 @@ def give_up_and_replace(page: Page) -> None:
     assert {host["station"] for host in seen["hosts"].values()} <= {"s1", "s3"}
     page.press(2, "start")
     page.until(lambda seen: seen["masts"][1]["state"] == "up" and seen["masts"][1]["id"] == "s2.2", "s2.2 is there")
-    page.until(lambda seen: at(seen, "s2.2"), "somebody is at s2.2")
+    page.until(lambda seen: at(seen, "s2.2"), "somebody is at s2.2", READY_S)
 
 
 def test_the_page_in_a_browser(show: Any, browser: Browser, seed: int, tmp_path: Path) -> None:
