@@ -214,7 +214,7 @@ class Station:
         opened = stack.enter_context(open_store(self._path, self._config))
         self._store, self._directory = opened.store, opened.directory
         check_membership(self._config.card, self._directory.own_record(), opened.image.view)
-        minor = frozenset(self._directory.book.faults())
+        minor = frozenset(self._directory.early_faults())
         for text in self._directory.faults:
             level = "warning" if text in minor else "alarm"
             self._tally.notice(Notice(level, "configuration_fault", {"text": text}))
