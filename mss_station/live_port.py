@@ -7,7 +7,7 @@ station whose own is off has no live service (docs/protocols/delta-causal.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import zmq
@@ -47,10 +47,11 @@ class LivePort:
         """The DEALER is about to be closed."""
         del self._dealers[slot]
 
-    def broadcast(self, data: bytes) -> None:
-        """Send to every linked peer that takes it now; for the others it is lost."""
+    def broadcast(self, data: bytes, to: Collection[int] | None = None) -> None:
+        """Send to these peers, None: to all; for those that are not linked or take nothing now it is lost."""
         for slot in self._dealers:
-            self._send(slot, data)
+            if to is None or slot in to:
+                self._send(slot, data)
 
     def _send(self, slot: int, data: bytes) -> None:
         if self._links.is_linked(slot):

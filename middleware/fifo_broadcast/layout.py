@@ -1,58 +1,98 @@
-"""How the stations of a group are split into clusters.
+"""Who belongs to which cluster, and which stations are gateways: plain data, the same at every station.
 
-A station that belongs to several clusters is a gateway: it passes rows on between them. Any two clusters have exactly
-one active gateway in common; a standby belongs to the clusters of an active one, and passes on what that one leaves
-when it is silent. Source: paper 001 (clusters, gateways); fifo-broadcast.md (b), (f).
+Any two clusters share one gateway, and perhaps standbys of it: so all that a station does not see itself is seen by a
+gateway that it sees. Source: paper 001 (composite clusters); docs/protocols/clusters.md.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 from itertools import combinations
 
+DIGEST_BYTES = 6
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Layout:
-    """Slots by cluster; none: one flat cluster. A slot that stands in no cluster is in the first one."""
+    """The clusters of a group. Without any it is flat: one cluster of all members."""
 
     clusters: tuple[tuple[int, ...], ...] = ()
+    """Slots of the members, by cluster. A slot that is in none counts as a member of cluster 0."""
     standbys: frozenset[int] = frozenset()
+    """Gateways that forward only while those before them are silent."""
+
+    @cached_property
+    def _of(self) -> dict[int, tuple[int, ...]]:
+        slots = {slot for cluster in self.clusters for slot in cluster}
+        return {slot: tuple(k for k, cluster in enumerate(self.clusters) if slot in cluster) for slot in slots}
 
     def of(self, slot: int) -> tuple[int, ...]:
-        """Numbers of the clusters of a slot, from 0."""
-        return tuple(i for i, slots in enumerate(self.clusters) if slot in slots) or (0,)
+        """Indices of the clusters of `slot`, ascending; the first one is its home."""
+        return self._of.get(slot, (0,))
 
-    @property
-    def digest(self) -> bytes:
-        """Eight bytes that tell layouts apart; none for a flat one."""
+    def members(self, cluster: int, members: Iterable[int]) -> tuple[int, ...]:
+        """Those of `members` that belong to the cluster."""
+        return tuple(slot for slot in members if cluster in self.of(slot))
+
+    def near(self, slot: int, members: Iterable[int]) -> tuple[int, ...]:
+        """Those of `members` that share a cluster with `slot`, itself included."""
+        own = set(self.of(slot))
+        return tuple(other for other in members if not own.isdisjoint(self.of(other)))
+
+    def is_gateway(self, slot: int) -> bool:
+        """Whether the station is in several clusters."""
+        return len(self.of(slot)) > 1
+
+    def group(self, one: int, other: int) -> tuple[int, ...]:
+        """The gateways that two clusters share, in rank: the active one, then its standbys by slot."""
+        shared = (slot for slot, clusters in self._of.items() if one in clusters and other in clusters)
+        return tuple(sorted(shared, key=lambda slot: (slot in self.standbys, slot)))
+
+    def parted(self, living: Collection[int]) -> bool:
+        """Whether two clusters in which somebody lives share nobody who does."""
+        inhabited = [k for k in range(len(self.clusters)) if self.members(k, living)]
+        return any(not set(self.group(*pair)) & set(living) for pair in combinations(inhabited, 2))
+
+    @cached_property
+    def digest(self) -> int:
+        """The same for equal layouts in every process: 0 if flat, else 48 bits that are not all 0."""
+        return _digest(self._plain()) if self.clusters else 0
+
+    def mark(self, members: tuple[int, ...]) -> int:
+        """A digest of the layout and of the stations that it is for; 0 if flat."""
+        return _digest((*self._plain(), members)) if self.clusters else 0
+
+    def _plain(self) -> tuple[object, ...]:
+        return tuple(tuple(sorted(cluster)) for cluster in self.clusters), tuple(sorted(self.standbys))
+
+    def fault(self, name: Callable[[int], str] = str, cluster: Callable[[int], str] = str) -> str | None:
+        """Why this is no layout, in words; None if it is one. `name` of a slot, `cluster` of an index, for people."""
         if not self.clusters:
-            return b""
-        text = repr(([sorted(slots) for slots in self.clusters], sorted(self.standbys)))
-        return hashlib.blake2b(text.encode(), digest_size=8).digest()
-
-    def fault(self, name: Callable[[int], str], cluster: Callable[[int], str]) -> str | None:
-        """Why this layout cannot be used, for a person; None: it can.
-
-        Args:
-            name: what a person calls a slot.
-            cluster: what a person calls the cluster of a number.
-        """
-        if not self.clusters:
-            return f"{name(min(self.standbys))} is a standby, and there are no clusters" if self.standbys else None
+            return "standbys without clusters" if self.standbys else None
         if len(self.clusters) < 2:
-            return "there must be at least two clusters"
-        active: dict[tuple[int, ...], int] = {}
+            return "there is only one cluster: name two or more, or none"
+        for k, slots in enumerate(self.clusters):
+            if twice := [slot for slot in slots if slots.count(slot) > 1]:
+                return f"station {name(twice[0])} is named twice in cluster {cluster(k)}"
         for one, other in combinations(range(len(self.clusters)), 2):
-            shared = sorted({*self.clusters[one]} & {*self.clusters[other]} - self.standbys)
-            if len(shared) != 1:
-                names = f": {', '.join(map(name, shared))}" if shared else ""
-                wanted = f"must have exactly one active gateway in common, and have {len(shared) or 'none'}{names}"
-                return f"{cluster(one)} and {cluster(other)} {wanted}"
-            active[self.of(shared[0])] = shared[0]
+            active = [slot for slot in self.group(one, other) if slot not in self.standbys]
+            if len(active) != 1:
+                words = " and ".join(name(slot) for slot in active) or "no station"
+                both = f"clusters {cluster(one)} and {cluster(other)}"
+                return f"{words} in both of {both}: any two share exactly one gateway that is no standby"
+        gateways = {self.of(slot) for slot in self._of if self.is_gateway(slot) and slot not in self.standbys}
         for slot in sorted(self.standbys):
-            if self.of(slot) not in active:
-                own = ", ".join(map(cluster, self.of(slot)))
-                return f"{name(slot)} is a standby, but not in exactly the clusters of an active gateway: {own}"
+            if self.of(slot) not in gateways:
+                return f"standby {name(slot)} is not in exactly the clusters of a gateway"
         return None
+
+
+FLAT = Layout()
+
+
+def _digest(plain: object) -> int:
+    data = blake2b(repr(plain).encode(), digest_size=DIGEST_BYTES).digest()
+    return int.from_bytes(data, "big") or 1

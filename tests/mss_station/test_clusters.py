@@ -73,7 +73,7 @@ def test_what_a_text_means() -> None:
     ("text", "said"),
     [
         ("north", "'north' names no cluster; write it as "),
-        ("north: a b", "there must be at least two clusters; write it as "),
+        ("north: a b", "there is only one cluster: name two or more, or none; write it as "),
         ("standbys: a", "a is a standby and in no cluster; put it into those of its gateway too"),
         ("north: a b / south: b c /", "'' names no cluster"),
         ("north: a b / south:", "south has no station; name some, or leave it out"),
@@ -83,13 +83,16 @@ def test_what_a_text_means() -> None:
         ("north: a b / north: b c", "north stands there twice; write its stations in one part"),
         ("north: a b! / south: b c", "'b!' is no name of a cluster or a station; it must be a name of at most 64"),
         ("no rth: a b / south: b c", "'no rth' is no name of a cluster or a station"),
-        ("north: a b / south: c d", "north and south must have exactly one active gateway in common, and have none"),
-        ("north: a b c / south: b c d", "must have exactly one active gateway in common, and have 2: b, c"),
-        ("a: x g / b: y g h / c: z h", "a and c must have exactly one active gateway in common, and have none"),
-        ("north: a b / south: b c / standbys: b", "must have exactly one active gateway in common, and have none"),
+        (
+            "north: a b / south: c d",
+            "no station in both of clusters north and south: any two share exactly one gateway",
+        ),
+        ("north: a b c / south: b c d", "b and c in both of clusters north and south: any two share exactly one"),
+        ("a: x g / b: y g h / c: z h", "no station in both of clusters a and c"),
+        ("north: a b / south: b c / standbys: b", "no station in both of clusters north and south"),
         ("north: a b / south: b c / standbys: d", "d is a standby and in no cluster"),
-        ("north: a b d / south: b c / standbys: d", "d is a standby"),
-        ("a: x g d / b: y g d / c: z g / standbys: d", "d is a standby"),
+        ("north: a b d / south: b c / standbys: d", "standby d is not in exactly the clusters of a gateway; "),
+        ("a: x g d / b: y g d / c: z g / standbys: d", "standby d is not in exactly the clusters of a gateway; "),
         ("a" * TEXT_BYTES_MAX + ": x", f"must not be longer than {TEXT_BYTES_MAX} bytes"),
     ],
 )
@@ -148,7 +151,7 @@ def test_every_order_of_arrival_ends_in_the_same_layout() -> None:
     found = directory()
     found.apply(set_to(TWO))
     assert found.layout() == Layout(), "without a gateway there are no clusters"
-    assert [text for text in found.faults if "must have exactly one active gateway" in text]
+    assert [text for text in found.faults if "any two share exactly one gateway" in text]
     for each in told:
         found.apply(each)
     assert found.layout() == Layout(((OWN.slot, 2, 4), (4, 2, 5)), frozenset({2}))
