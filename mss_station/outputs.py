@@ -141,7 +141,7 @@ class Outputs:
             return
         frame = self._with_items(effect.frame)
         if frame is not None:
-            self._peers.broadcast(encode_peer(frame))
+            self._peers.broadcast(encode_peer(frame), effect.to)
 
     def _close(self, effect: CloseChannel) -> None:
         self._tally.count("channels_closed")
