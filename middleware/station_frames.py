@@ -70,6 +70,19 @@ class DataBatch:
 
 
 @dataclass(slots=True, frozen=True)
+class Beyond:
+    """What all stations in the clusters of a gateway claim themselves, it included: the lowest of each entry."""
+
+    mark: int
+    """Of the layout and the members that it is for; it counts at stations with the same mark."""
+    stored: tuple[tuple[int, int], ...] = ()
+    stable: tuple[tuple[int, int], ...] = ()
+    reduce: tuple[tuple[int, int], ...] = ()
+    down: tuple[int, ...] = ()
+    """Slots of stations in its clusters that the gateway does not hear."""
+
+
+@dataclass(slots=True, frozen=True)
 class Claims:
     """What the sender has: entries changed since its last CLAIMS, or all (`full`). True for ever, merged by max."""
 
@@ -87,6 +100,8 @@ class Claims:
     """Slots asked to answer with full CLAIMS."""
     view: GroupView | None = None
     """Who belongs to the group, as the sender sees it; None only from a driver that asks its own core."""
+    beyond: Beyond | None = None
+    """Only of a gateway between clusters."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -73,8 +73,8 @@ class Group:
     def post(self, source: int, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Broadcast(frame):
-                    targets = [slot for slot in self.slots if slot != source]
+                case Broadcast(frame, to):
+                    targets = [slot for slot in (self.slots if to is None else to) if slot != source]
                 case SendPeer(slot, frame):
                     targets = [slot]
                 case _:
