@@ -75,6 +75,8 @@ class Follower:
         self._faults_due = self._faults_due or any(type(change) in EARLY for change in changes)
         if tell_core and TopicsChanged() in changes:
             self._server.core.set_topics(self._directory.topics())
+        if tell_core and LayoutChanged() in changes:
+            self._server.core.set_layout(self._directory.layout())
 
     def _take(self, change: Change) -> None:
         match change:
