@@ -23,7 +23,7 @@ def make_sites(make_bench: Callable[..., Bench], **settings: str) -> Bench:
     bench = make_bench(stations=4)
     for name, value in (SETTINGS | settings).items():
         station_command("config", "set", bench.station("s1").directory, f"settings/{name}", value)
-    bench.hosts(PLACES)
+    bench.hosts(PLACES, workers=1)
     return bench
 
 
