@@ -139,16 +139,12 @@ def lines(told: Json | None) -> list[str]:
     """The clusters for a person: one line for each, and alarms."""
     if told is None:
         return []
-    role = told["role"] + (", has taken over" if told["role"] == STANDBY and told["forwards"] else "")
-    out = [f"clusters: this station is a {role} in {' and '.join(told['own'])}"]
+    taken = ", and has taken over" if told["role"] == STANDBY and told["forwards"] else ""
+    role = "" if told["role"] == STATION else f"a {told['role']} "
+    out = [f"clusters: this station is {role}in {' and '.join(told['own'])}{taken}"]
     out += [f"cluster {one['name']}: {', '.join(one['stations'])}{_lagging(one['behind'])}" for one in told["clusters"]]
     out += [_joint(joint) for joint in told["joints"] if joint["gateways"]]
-    out += [
-        f"beyond {one['gateway']}: {one['rows']} messages are not at all stations yet"
-        + (f", it does not hear {', '.join(one['silent'])}" if one["silent"] else "")
-        for one in told["beyond"]
-        if one["rows"] or one["silent"]
-    ]
+    out += [_beyond(one) for one in told["beyond"] if one["rows"] or one["silent"]]
     out += [
         f"alarm: {' and '.join(pair)} are parted, their gateways have ended: the group is one flat cluster until "
         "settings/clusters is set anew"
@@ -163,9 +159,19 @@ def _joint(joint: Json) -> str:
     return f"between {' and '.join(joint['clusters'])}: {names}; {forwards}"
 
 
+def _beyond(told: Json) -> str:
+    rows = f"some stations lack messages, {told['rows']} at most" if told["rows"] else ""
+    silent = f"{', '.join(told['silent'])} not heard" if told["silent"] else ""
+    return f"beyond {told['gateway']}: {'; '.join(filter(None, [rows, silent]))}"
+
+
+def _messages(count: int) -> str:
+    return f"{count} message" + "s" * (count != 1)
+
+
 def _lagging(behind: list[Json]) -> str:
     words = []
     for one in behind:
-        rows = f"{one['rows']} messages behind" if one["rows"] else ""
+        rows = f"{_messages(one['rows'])} behind" if one["rows"] else ""
         words.append(f"{one['station']} is " + ", ".join(filter(None, [rows, "" if one["live"] else "silent"])))
     return "; " + "; ".join(words) if words else ""

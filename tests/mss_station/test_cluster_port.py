@@ -105,7 +105,8 @@ def test_each_station_knows_its_clusters_and_role(own: int, clusters: list[str],
         "clusters": ["north", "south"], "gateways": ["bay", "cap"], "standbys": ["cap"], "forwards": "bay",
     }  # fmt: skip
     assert told["parted"] == []
-    assert f"this station is a {role} in {' and '.join(clusters)}\n" in bench.text()
+    what = "" if role == "station" else f"a {role} "
+    assert f"this station is {what}in {' and '.join(clusters)}\n" in bench.text()
     assert "between north and south: bay, cap (standby); bay forwards" in bench.text()
 
 
@@ -122,7 +123,7 @@ def test_a_standby_that_has_taken_over_is_told_in_status_and_log() -> None:
     bench.port.look()
     told = bench.status()
     assert (told["role"], told["forwards"], told["joints"][0]["forwards"]) == ("standby", True, "cap")
-    assert "this station is a standby, has taken over in north and south" in bench.text()
+    assert "this station is a standby in north and south, and has taken over" in bench.text()
     assert "bay, cap (standby); cap forwards" in bench.text() and "bay is silent" in bench.text()
     assert bench.tally.counters["notice.gateway_changed"] == 1
     bench.hear(2)
@@ -167,7 +168,7 @@ def test_what_lies_beyond_a_gateway_is_told_as_the_gateway_knows_it() -> None:
     assert den == {"station": "den", "rows": None, "live": False}
     by_gateway = {one["gateway"]: (one["rows"], one["silent"]) for one in bench.status()["beyond"]}
     assert by_gateway["bay"] == (3, ["den"])
-    assert "beyond bay: 3 messages are not at all stations yet, it does not hear den" in bench.text()
+    assert "beyond bay: some stations lack messages, 3 at most; den not heard" in bench.text()
 
 
 def test_parted_clusters_are_an_alarm() -> None:
