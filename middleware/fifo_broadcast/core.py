@@ -67,6 +67,7 @@ class FifoEntity(Standing):
         self._early = {slot: self._early.get(slot, {}) for slot in self.origins}
         for slot in self.origins:
             self.claim(self.own, slot, self.table.origins[slot].stored)
+            self.stable_claims.merge(self.own, slot, self.accepted.minima[slot])
         for slot in view.closed:
             self._early[slot].clear()
             claims = (row[slot] for i, row in self.accepted.claims.items() if i not in view.closed)

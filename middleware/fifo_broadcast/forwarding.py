@@ -23,8 +23,6 @@ from roamcast.middleware.rows import Row
 class _Route:
     """Rows of one origin, into one cluster."""
 
-    group: tuple[int, ...]
-    """The gateways that may forward them, in rank; this station is one."""
     origin: int
     receivers: tuple[int, ...]
     sent: int | None = None
@@ -40,31 +38,34 @@ class Forwarding:
         """Highest own number that was sent."""
         self.body_to: Callable[[Row], frozenset[int] | None] = lambda row: None
         """Peers that get a row whole, the others its header; None: all get it whole."""
-        self._routes: list[_Route] = []
+        self._routes: dict[tuple[int, ...], list[_Route]] = {}
+        """By group of gateways, in rank, of which this station is one."""
         self._placed: Place | None = None
 
     def _place(self) -> None:
         """The routes of this station, from each of its clusters into each other one."""
         self._placed = place = self._standing.place
-        self._routes, of = [], place.shape.of
+        self._routes, of = {}, place.shape.of
         clusters = of(self._standing.own) if place.is_gateway else ()
         for home, cluster in permutations(clusters, 2):
-            group = place.group(home, cluster)
+            routes = self._routes.setdefault(place.group(home, cluster), [])
             for origin in self._standing.origins:
                 if of(origin)[0] == home and origin != self._standing.own:
                     there = (i for i in place.near if of(i)[0] == cluster and set(of(i)).isdisjoint(of(origin)))
-                    self._routes.append(_Route(group, origin, tuple(there)))
+                    routes.append(_Route(origin, tuple(there)))
 
     def pump(self, now: int) -> list[Effect]:
         """All that the windows let out."""
         out = self._pump_own(now)
         if self._placed is not self._standing.place:
             self._place()
-        for route in self._routes:
-            if self._standing.leader(route.group, now) == self._standing.own:
-                out += self._forward(route, now)
-            else:
-                route.sent = None
+        for group, routes in self._routes.items():
+            leads = self._standing.leader(group, now) == self._standing.own
+            for route in routes:
+                if leads:
+                    out += self._forward(route, now)
+                else:
+                    route.sent = None
         return out
 
     def _pump_own(self, now: int) -> list[Effect]:

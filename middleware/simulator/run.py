@@ -98,7 +98,7 @@ class Simulation:
             self.world, self.trace, self.radio, self.wired, slot, founders, options.settings(), disk,
             StationFaults(), rng, rng.randint(-options.skew, options.skew), self._mutants,
         )  # fmt: skip
-        node.begin(self.stations, self.layout)
+        node.begin(self.stations, self.layout, options.clusters)
         return node
 
     def add_station(self, slot: int, sponsor: int) -> None:

@@ -13,13 +13,14 @@ from roamcast.middleware.station_frames import DataBatch
 
 
 class ClusterStationNode(LiveStationNode):
-    """Watched once it was told of clusters."""
+    """A station of any scenario; watched where there are clusters."""
 
     others: Mapping[int, ClusterStationNode]
 
-    def begin(self, others: Mapping[int, ClusterStationNode], layout: Layout) -> None:
+    def begin(self, others: Mapping[int, ClusterStationNode], layout: Layout, watched: bool) -> None:
         """Before the first start. `others`: all stations, by slot."""
         self.others = others
+        self.watched = watched
         self.layout = layout
         self.version = 0
         self.told_stable: dict[int, int] = {}
@@ -45,7 +46,7 @@ class ClusterStationNode(LiveStationNode):
 
     def _run(self, inbox: list[tuple[str, tuple[Any, ...]]]) -> None:
         super()._run(inbox)
-        if self.core is not None and self.core.newcomer is None and (self.version or self.layout is not FLAT):
+        if self.core is not None and self.core.newcomer is None and self.watched:
             self._watch()
 
     def _watch(self) -> None:
