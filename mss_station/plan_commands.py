@@ -34,8 +34,8 @@ RATE_HELP: Final = (
     "each sends one in every claims tick (20 ms), 9 where in every fifth (default %(default)g)"
 )
 FIXED_COST_HELP: Final = (
-    "F: what a frame costs beside its counters, one of which costs 1. Measured: 45 for a frame with one message and 8 "
-    "for CLAIMS; with 100 for both the rule turns where the measured costs do, at 22 stations (default %(default)g)"
+    "F: what a frame costs beside its counters, one of which costs 1 (3 us). Measured: 55 for a frame with one "
+    "message, 7 for CLAIMS; with 100 for both the rule turns near where these do (default %(default)g)"
 )
 EPILOG: Final = "example: mss-station plan --stations 100; exit codes: 0 done, 2 wrong use"
 
