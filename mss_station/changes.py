@@ -47,7 +47,7 @@ class TopicsChanged:
 
 @dataclass(frozen=True, slots=True)
 class LayoutChanged:
-    """`LanDirectory.layout` says something else than before: of clusters, or of which slot a station has."""
+    """`LanDirectory.layout` may say something else than before: of clusters, or of which slot a station has."""
 
 
 Change = HostChange | StationsChanged | MembersChanged | OwnChanged | SettingsChanged | TopicsChanged | LayoutChanged

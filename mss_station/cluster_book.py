@@ -12,36 +12,63 @@ from roamcast.mss_station.schema import StationRecord
 
 
 class ClusterBook:
-    """What the setting `clusters` means now.
+    """What the setting `clusters` means now, worked out when it is asked for: stations come entry by entry.
 
     A station that has ended keeps its slot, so its name is harmless. One that has no record yet is left out. A layout
     that cannot be used then is no layout: the group is flat until its record is here or the setting is put right.
+
+    Args:
+        slot_of: slot of a station by its id; None: it is not known.
     """
 
-    def __init__(self) -> None:
-        self.clusters = Clusters()
+    def __init__(self, slot_of: Callable[[str], int | None]) -> None:
+        self._slot_of = slot_of
+        self._text = ""
+        self._is_due = False
+        self._clusters = Clusters()
+        self._layout = Layout()
+        self._faults: list[str] = []
+
+    def write(self, text: str) -> None:
+        """The setting is this now, which is one that it may have."""
+        self._text, self._is_due = text, True
+
+    def stations_changed(self) -> bool:
+        """`slot_of` may say something else. Returns whether that matters."""
+        self._is_due = bool(self._text)
+        return self._is_due
+
+    @property
+    def clusters(self) -> Clusters:
         """As it was written."""
-        self.layout = Layout()
+        self._work_out()
+        return self._clusters
+
+    @property
+    def layout(self) -> Layout:
         """As the core is told."""
-        self.faults: list[str] = []
+        self._work_out()
+        return self._layout
+
+    @property
+    def faults(self) -> list[str]:
         """A sentence for each thing that is wrong."""
+        self._work_out()
+        return self._faults
 
-    def follow(self, text: str, slot_of: Callable[[str], int | None]) -> bool:
-        """The setting is `text` now, and stations have these slots. Returns whether the layout is another one.
-
-        Raises:
-            SchemaError: the text is not one that the setting may have.
-        """
-        self.clusters = clusters = read_clusters(text)
-        before, self.layout = self.layout, clusters.layout(slot_of)
-        ids = {slot: id for id in clusters.ids() if (slot := slot_of(id)) is not None}
-        unknown = [id for id in clusters.ids() if slot_of(id) is None]
-        self.faults = [f"settings/clusters names {id}, of which this station knows nothing yet" for id in unknown]
-        fault = self.layout.fault(ids.__getitem__, clusters.name)
-        if fault is not None:
-            self.layout = Layout()
-            self.faults.append(f"settings/clusters: {fault}; until that is put right there are no clusters")
-        return before != self.layout
+    def _work_out(self) -> None:
+        if not self._is_due:
+            return
+        self._is_due = False
+        self._clusters = clusters = read_clusters(self._text)
+        slots = {id: self._slot_of(id) for id in clusters.ids()}
+        names = {slot: id for id, slot in slots.items() if slot is not None}
+        unknown = [id for id, slot in slots.items() if slot is None]
+        self._faults = [f"settings/clusters names {id}, of which this station knows nothing yet" for id in unknown]
+        self._layout = clusters.layout(slots.get)
+        if (fault := self._layout.fault(names.__getitem__, clusters.name)) is not None:
+            self._layout = Layout()
+            self._faults.append(f"settings/clusters: {fault}; until that is put right there are no clusters")
 
 
 def check_members(text: str, record: Callable[[str], StationRecord | None]) -> None:

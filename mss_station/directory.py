@@ -105,7 +105,7 @@ class LanDirectory:
         """Topics, rights and groups as they were written."""
         self._topics = Topics(former=former)
         self._topics_due = False
-        self.clusters = ClusterBook()
+        self.clusters = ClusterBook(self._slot_of)
         self._values: dict[str, Plain] = {}
         self._settings = core_settings({})
         self._faults: dict[str, str] = {}
@@ -224,7 +224,9 @@ class LanDirectory:
             changes.append(OwnChanged(record, self._own_by))
         if before != self._peers:
             changes.append(StationsChanged(before, self._peers))
-        return changes + self._follow_clusters()
+        if MembersChanged() in changes and self.clusters.stations_changed():
+            changes.append(LayoutChanged())
+        return changes
 
     def _hold_slots(self, changes: list[Change]) -> tuple[StationCard, ...]:
         """The active peers, and who is found by which key. The first id that claims a slot or a key has it."""
@@ -324,7 +326,9 @@ class LanDirectory:
             self._settings = core_settings(self._values)
             changes.append(SettingsChanged(self._settings, name))
             changes += self._topics_changed() if name == "presence" else ()
-            changes += self._follow_clusters()
+            if name == "clusters":
+                self.clusters.write(str(self._values.get(name, "")))
+                changes.append(LayoutChanged())
         return changes
 
     def settings(self) -> Settings:
@@ -336,9 +340,6 @@ class LanDirectory:
         return self._values.get(name)
 
     # ---- clusters ----
-
-    def _follow_clusters(self) -> list[Change]:
-        return [LayoutChanged()] if self.clusters.follow(str(self._values.get("clusters", "")), self._slot_of) else []
 
     def _slot_of(self, id: str) -> int | None:
         if id == self._own.id:

@@ -78,8 +78,8 @@ def clusters(text: str) -> Entry:
 
 def test_the_core_is_told_of_clusters_when_they_become_others(bench: Bench) -> None:
     bench.tick(clusters("north: hill / south: hill"))
-    bench.tick(clusters("up: hill / down: hill"))
-    assert bench.layouts == [Layout(((3,), (3,)))], "names of clusters are for people"
+    bench.tick(clusters("north: hill / south: hill"))
+    assert bench.layouts == [Layout(((3,), (3,)))]
     bench.tick(clusters(""))
     assert bench.layouts[1:] == [Layout()]
     bench.tick(clusters("north: hill / south: hill"), tell_core=False)
