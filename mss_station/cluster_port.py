@@ -8,6 +8,7 @@ from typing import Final
 
 from roamcast.middleware.effects import Notice
 from roamcast.middleware.fifo_broadcast.core import FifoEntity
+from roamcast.middleware.fifo_broadcast.layout import Layout
 from roamcast.mss_station.control import Json
 from roamcast.mss_station.directory import LanDirectory
 from roamcast.mss_station.server import Server
@@ -29,15 +30,21 @@ class Joint:
     """Who forwards now; 0: nobody, and what goes between them goes directly."""
 
 
-def joints(fifo: FifoEntity, now: int) -> list[Joint]:
-    """Who joins which clusters, in the order of the clusters; those in which nobody lives are left out."""
-    layout, living = fifo.layout, fifo.words.view.living
+def groups(layout: Layout, living: tuple[int, ...]) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """Clusters by the living gateways that join them; those in which nobody lives are left out."""
     inhabited = [k for k in range(len(layout.clusters)) if layout.members(k, living)]
     found: dict[tuple[int, ...], set[int]] = {}
     for pair in combinations(inhabited, 2):
         gateways = tuple(slot for slot in layout.group(*pair) if slot in living)
         found.setdefault(gateways, set()).update(pair)
-    return [Joint(tuple(sorted(ks)), group, fifo.leader(group, now)) for group, ks in found.items()]
+    return {gateways: tuple(sorted(clusters)) for gateways, clusters in found.items()}
+
+
+def leader(fifo: FifoEntity, group: tuple[int, ...], now: int) -> int:
+    """Who of a group of gateways forwards now; of one that is far: as gateways that see it tell. 0: nobody."""
+    if fifo.own in group or not set(group).isdisjoint(fifo.place.near):
+        return fifo.leader(group, now)
+    return next((slot for slot in group if fifo.is_live(slot, now)), 0)
 
 
 def behind(fifo: FifoEntity, claims: list[int]) -> int:
@@ -55,11 +62,17 @@ class ClusterPort:
         self._tally = tally
         self._forwarding: dict[tuple[int, ...], int] = {}
         """By clusters: who was seen to forward."""
+        self._groups: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._groups_of: tuple[Layout, tuple[int, ...]] = Layout(), ()
+        """The layout, and who lives: they seldom change."""
 
     def look(self) -> None:
-        """Once a second: tell whose place was taken, and by whom."""
+        """Once a second: tell who forwards to and from the own clusters, if that is another one than before."""
         before, self._forwarding = self._forwarding, {}
+        own = set(self._fifo.layout.of(self._fifo.own))
         for joint in self._joints():
+            if own.isdisjoint(joint.clusters):
+                continue
             self._forwarding[joint.clusters] = joint.forwards
             if before.get(joint.clusters, joint.forwards) != joint.forwards:
                 between = ",".join(map(self._cluster, joint.clusters))
@@ -112,7 +125,11 @@ class ClusterPort:
         return self._server.core.ledger.fifo
 
     def _joints(self) -> list[Joint]:
-        return joints(self._fifo, self._server.clock.now())
+        fifo, now = self._fifo, self._server.clock.now()
+        if self._groups_of != (fifo.layout, fifo.words.view.living):
+            self._groups_of = fifo.layout, fifo.words.view.living
+            self._groups = groups(*self._groups_of)
+        return [Joint(clusters, group, leader(fifo, group, now)) for group, clusters in self._groups.items()]
 
     def _cluster(self, k: int) -> str:
         parts = self._directory.clusters.clusters.parts

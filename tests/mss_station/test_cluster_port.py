@@ -131,6 +131,22 @@ def test_a_standby_that_has_taken_over_is_told_in_status_and_log() -> None:
     assert not bench.status()["forwards"] and bench.tally.counters["notice.gateway_changed"] == 2
 
 
+def test_who_forwards_between_other_clusters_is_known_from_gateways_that_see_them() -> None:
+    bench = Bench(1)
+    bench.split("a: ann bay cap / b: bay den elm / c: cap den")
+    bench.now += 16 * SECOND
+
+    def forwards() -> dict[str, str | None]:
+        return {" ".join(joint["clusters"]): joint["forwards"] for joint in bench.status()["joints"]}
+
+    for down, leader in (((), "den"), ((4,), None)):
+        for gateway in (2, 3):
+            bench.hear(gateway, beyond=Beyond(bench.fifo.place.mark, (), (), (), down))
+        assert forwards() == {"a b": "bay", "a c": "cap", "b c": leader}
+        bench.port.look()
+    assert "notice.gateway_changed" not in bench.tally.counters, "that is told by those who see it"
+
+
 def test_without_any_gateway_that_lives_nobody_forwards() -> None:
     bench = Bench(1)
     bench.split()
