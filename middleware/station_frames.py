@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from roamcast.middleware.causal_unicast.frames import MailLinkFrame
+from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.lan_update.records import LanFrame
 from roamcast.middleware.live_frames import LiveCast, LiveClock, LiveTags
 from roamcast.middleware.membership.view import GroupView, View
@@ -67,19 +68,6 @@ class DataBatch:
     origin: int
     rows: tuple[Row, ...]
     live: LiveTags = ()
-
-
-@dataclass(slots=True, frozen=True)
-class Beyond:
-    """What all stations in the clusters of a gateway claim themselves, it included: the lowest of each entry."""
-
-    mark: int
-    """Of the layout and the members that it is for; it counts at stations with the same mark."""
-    stored: tuple[tuple[int, int], ...] = ()
-    stable: tuple[tuple[int, int], ...] = ()
-    reduce: tuple[tuple[int, int], ...] = ()
-    down: tuple[int, ...] = ()
-    """Slots of stations in its clusters that the gateway does not hear."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -8,6 +8,7 @@ from typing import Final
 
 from roamcast.middleware import station_frames as frames
 from roamcast.middleware.errors import ensure
+from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.live_frames import LiveCast, LiveClock
 from roamcast.middleware.rows import SpoolItem
 from roamcast.transport import limits
@@ -84,7 +85,7 @@ _BODIES = ascending(_BODY, limits.NUMBERS_MAX, itemgetter(0))
 _PLAIN_BODIES = Field(_BODIES.read, lambda bodies: _BODIES.plain(map(_plain_body, bodies)))
 _ROWS = Field(lambda reader: (), lambda rows: [plain_row(row) for row in rows])
 _WANT = array(SLOT, limits.STATIONS_MAX)
-_BEYOND = optional(record(frames.Beyond, integer(1, limits.MARK_MAX), PAIRS, PAIRS, PAIRS, SLOTS))
+_BEYOND = optional(record(Beyond, integer(1, limits.MARK_MAX), PAIRS, PAIRS, PAIRS, SLOTS))
 _CODE, _TEXT = sentence(limits.CODE_BYTES_MAX), sentence(limits.TEXT_BYTES_MAX)
 
 PEER: Final[Link[frames.StationFrame]] = Link(

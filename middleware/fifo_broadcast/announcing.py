@@ -9,9 +9,10 @@ Source: fifo-broadcast.md Q5, composition.md section 3; docs/protocols/clusters.
 from __future__ import annotations
 
 from roamcast.middleware.effects import Broadcast, Effect, SendPeer
+from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.fifo_broadcast.standing import Standing
 from roamcast.middleware.membership.view import GroupView
-from roamcast.middleware.station_frames import Beyond, Claims
+from roamcast.middleware.station_frames import Claims
 
 Entries = tuple[tuple[int, int], ...]
 

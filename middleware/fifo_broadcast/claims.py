@@ -6,6 +6,7 @@ Source: paper 001 (AL and PAL); fifo-broadcast.md section 0 point 4 and (b).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 
 class ClaimMatrix:
@@ -46,6 +47,19 @@ class ClaimMatrix:
         self._at_minimum = [0] * width
         for stream in range(width):
             self._count(stream)
+
+
+@dataclass(slots=True, frozen=True)
+class Beyond:
+    """What all stations in the clusters of a gateway claim themselves, it included: the lowest of each entry."""
+
+    mark: int
+    """Of the layout and the members that it is for; it counts at stations with the same mark."""
+    stored: tuple[tuple[int, int], ...] = ()
+    stable: tuple[tuple[int, int], ...] = ()
+    reduce: tuple[tuple[int, int], ...] = ()
+    down: tuple[int, ...] = ()
+    """Slots of stations in its clusters that the gateway does not hear."""
 
 
 class Level:

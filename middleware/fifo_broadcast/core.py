@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from roamcast.middleware.effects import Effect, Notice, Reject
 from roamcast.middleware.fifo_broadcast.announcing import Announcing
+from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.fifo_broadcast.forwarding import Forwarding
 from roamcast.middleware.fifo_broadcast.layout import FLAT, Layout
 from roamcast.middleware.fifo_broadcast.repair import Repair
@@ -24,7 +25,7 @@ from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
 from roamcast.middleware.rows import CONTROL_KINDS, Kind, Row, Vector
 from roamcast.middleware.settings import Settings
-from roamcast.middleware.station_frames import Beyond, Claims, DataBatch, Nack
+from roamcast.middleware.station_frames import Claims, DataBatch, Nack
 
 __all__ = ["GUARD", "FifoEntity"]
 

@@ -35,9 +35,11 @@ class Standing:
         self.peers = tuple(slot for slot in view.living if slot != own)
         """All that live but this station, near or far."""
         floor = table.vector("floor")
+        unknown = [0] * table.width
         self.accepted, self.stable_claims, self.reduce = (
-            Level(place.rows, place.gateways, floor, place.is_gateway) for _ in range(3)
+            Level(place.rows, place.gateways, start, place.is_gateway) for start in (floor, unknown, floor)
         )
+        """All have stored what was dropped here, and none needs it; that they know so, they have to say again."""
         self.known = table.vector("stored")
         self.last_heard: dict[int, int] = {}
         self.down: dict[int, tuple[int, ...]] = {}

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from roamcast.middleware.effects import Notice, Reject
+from roamcast.middleware.fifo_broadcast.core import GUARD
 from roamcast.middleware.fifo_broadcast.layout import FLAT, Layout
-from roamcast.middleware.membership.view import View
+from roamcast.middleware.membership.view import Ending, View
 from roamcast.middleware.settings import MS, SECOND
 from roamcast.middleware.station_frames import Claims, DataBatch, Nack
 
@@ -273,3 +274,42 @@ def test_a_view_goes_to_all_also_where_frames_are_lost(make_group: Make, mutants
     group.run(3 * SECOND)
     told = group.up[5].words.views.get(1)
     assert (told is not None and told.serving) == shown
+
+
+@pytest.mark.parametrize(("mutants", "dropped"), [(frozenset(), 0), (frozenset({"reduce_for_all"}), 1)])
+def test_no_log_goes_that_a_host_of_another_cluster_needs(
+    make_group: Make, mutants: frozenset[str], dropped: int
+) -> None:
+    group = make_group(1, 2, 3, 4, 5, layout=TWO, mutants=mutants)
+    group.submit(1)
+    group.run(SECOND)
+    for slot in (1, 2, 3, 4):
+        group.up[slot].announce_reduce((0, 1, 0, 0, 0, 0))
+    group.run(SECOND)
+    assert [group.up[slot].reduce.minima[1] for slot in group.slots] == [dropped, 0, 0, 0, 0], "5 needs it still"
+    group.up[5].announce_reduce((0, 1, 0, 0, 0, 0))
+    group.run(SECOND)
+    assert [group.up[slot].reduce.minima[1] for slot in group.slots] == [1] * 5
+
+
+def test_the_log_is_held_for_hosts_of_a_far_station_from_its_closing_on(make_group: Make) -> None:
+    group = make_group(1, 2, 3, 4, 5, layout=TWO)
+    group.submit(1, 2)
+    group.run(SECOND)
+    group.stop(5)
+    for slot in (1, 2, 3, 4):
+        group.up[slot].announce_reduce((0, 2, 0, 0, 0, 0))
+        group.up[slot].follow(View(group.slots, closed={5: (0, (0, 1, 0, 0, 0, 0))}))
+    entity = group.up[1]
+    assert entity.reduce.claims[GUARD - 5][1] == 1
+    group.run(SECOND)
+    for slot in (1, 2, 3, 4):
+        end = Ending(0, 0, (0,) * 6)
+        group.up[slot].follow(View(group.slots, closed={5: (0, (0, 1, 0, 0, 0, 0))}, final={5: end}))
+    group.run(SECOND)
+    assert [group.up[slot].reduce.minima[1] for slot in (1, 2, 3, 4)] == [1] * 4, "the guard stands"
+    for slot in (1, 2, 3, 4):
+        view = View(group.slots, closed={5: (0, (0, 1, 0, 0, 0, 0))}, final={5: end}, dropped=frozenset({5}))
+        group.up[slot].follow(view)
+    group.run(SECOND)
+    assert [group.up[slot].reduce.minima[1] for slot in (1, 2, 3, 4)] == [2] * 4
