@@ -69,9 +69,11 @@ class SendPeer:
 
 @dataclass(slots=True)
 class Broadcast:
-    """One frame for every peer station: encode once."""
+    """One frame for several stations: encode once."""
 
     frame: PeerFrame
+    to: tuple[int, ...] | None = None
+    """Slots; None: every peer."""
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from roamcast.middleware.causal_unicast.frames import MailLinkFrame
+from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.lan_update.records import LanFrame
 from roamcast.middleware.live_frames import LiveCast, LiveClock, LiveTags
 from roamcast.middleware.membership.view import GroupView, View
@@ -87,6 +88,8 @@ class Claims:
     """Slots asked to answer with full CLAIMS."""
     view: GroupView | None = None
     """Who belongs to the group, as the sender sees it; None only from a driver that asks its own core."""
+    beyond: Beyond | None = None
+    """Only of a gateway between clusters."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -45,4 +45,9 @@ class TopicsChanged:
     """`LanDirectory.topics` says something else than before: of topics, rights, groups, hosts in them, or presence."""
 
 
-Change = HostChange | StationsChanged | MembersChanged | OwnChanged | SettingsChanged | TopicsChanged
+@dataclass(frozen=True, slots=True)
+class LayoutChanged:
+    """`LanDirectory.layout` may say something else than before: of clusters, or of which slot a station has."""
+
+
+Change = HostChange | StationsChanged | MembersChanged | OwnChanged | SettingsChanged | TopicsChanged | LayoutChanged

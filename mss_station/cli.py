@@ -24,6 +24,7 @@ from roamcast.mss_station import (
     host_commands,
     log_commands,
     mail_commands,
+    plan_commands,
     printing,
     setup_commands,
     station_commands,
@@ -196,6 +197,7 @@ def parser() -> argparse.ArgumentParser:
     topic_commands.add_parsers(commands)
     config_commands.add_parsers(commands)
     log_commands.add_parsers(commands)
+    plan_commands.add_parsers(commands)
     return top
 
 

@@ -136,7 +136,7 @@ def _settings(options: argparse.Namespace, values: dict[str, Any]) -> str:
     rows = [
         [
             one.name,
-            "" if values[one.name] is None else one.show(values[one.name]),
+            "" if values[one.name] is None else _cut(one.show(values[one.name])),
             one.show(one.default),
             one.about,
             one.wanted,

@@ -11,18 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
+from roamcast.middleware.fifo_broadcast.layout import Layout
 from roamcast.middleware.lan_update.records import Entry
 from roamcast.middleware.settings import Settings
 from roamcast.middleware.topics import Topics
 from roamcast.mss_station import schema, topic_schema
 from roamcast.mss_station.changes import (
     Change,
+    LayoutChanged,
     MembersChanged,
     OwnChanged,
     SettingsChanged,
     StationsChanged,
     TopicsChanged,
 )
+from roamcast.mss_station.cluster_book import ClusterBook
 from roamcast.mss_station.errors import SchemaError
 from roamcast.mss_station.group_settings import PAIRS, SETTINGS, Plain, contradictions, core_settings
 from roamcast.mss_station.host_cards import Fault, HostCards, HostChange, HostKnown, HostRevoked, HostShut
@@ -35,7 +38,7 @@ T = TypeVar("T")
 
 __all__ = [
     "Change", "Directory", "Fault", "HostCard", "HostKnown", "HostRevoked", "HostShut", "LanDirectory",
-    "MembersChanged", "OwnChanged", "SettingsChanged", "StationsChanged", "TopicsChanged",
+    "LayoutChanged", "MembersChanged", "OwnChanged", "SettingsChanged", "StationsChanged", "TopicsChanged",
 ]  # fmt: skip
 
 
@@ -75,6 +78,9 @@ class Directory(Protocol):
     def topics(self) -> Topics:
         """The topics and the rights on them that hold now."""
 
+    def layout(self) -> Layout:
+        """How the stations are split into clusters now."""
+
 
 class LanDirectory:
     """The directory that the LAN update layer feeds, one entry after the other.
@@ -99,6 +105,7 @@ class LanDirectory:
         """Topics, rights and groups as they were written."""
         self._topics = Topics(former=former)
         self._topics_due = False
+        self.clusters = ClusterBook(self._slot_of)
         self._values: dict[str, Plain] = {}
         self._settings = core_settings({})
         self._faults: dict[str, str] = {}
@@ -217,6 +224,8 @@ class LanDirectory:
             changes.append(OwnChanged(record, self._own_by))
         if before != self._peers:
             changes.append(StationsChanged(before, self._peers))
+        if MembersChanged() in changes and self.clusters.stations_changed():
+            changes.append(LayoutChanged())
         return changes
 
     def _hold_slots(self, changes: list[Change]) -> tuple[StationCard, ...]:
@@ -317,6 +326,9 @@ class LanDirectory:
             self._settings = core_settings(self._values)
             changes.append(SettingsChanged(self._settings, name))
             changes += self._topics_changed() if name == "presence" else ()
+            if name == "clusters":
+                self.clusters.write(str(self._values.get(name, "")))
+                changes.append(LayoutChanged())
         return changes
 
     def settings(self) -> Settings:
@@ -326,6 +338,17 @@ class LanDirectory:
     def value(self, name: str) -> Plain | None:
         """What the group has set `name` to; None: nothing, the default holds."""
         return self._values.get(name)
+
+    # ---- clusters ----
+
+    def _slot_of(self, id: str) -> int | None:
+        if id == self._own.id:
+            return self._own.slot
+        return self._records[id].slot if id in self._records and id not in self._shadowed else None
+
+    def layout(self) -> Layout:
+        """How the stations are split into clusters now."""
+        return self.clusters.layout
 
     # ---- topics ----
 
@@ -366,5 +389,9 @@ class LanDirectory:
     def faults(self) -> list[str]:
         """What is wrong with the configuration now, a sentence for each entry."""
         return sorted(
-            [*self._faults.values(), *self._shadowed.values(), *self._cards.shadowed.values(), *self.book.faults()]
+            [*self._faults.values(), *self._shadowed.values(), *self._cards.shadowed.values(), *self.early_faults()]
         )
+
+    def early_faults(self) -> list[str]:
+        """Those of them that may be gone when more entries have arrived."""
+        return [*self.book.faults(), *self.clusters.faults]

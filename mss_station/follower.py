@@ -12,6 +12,7 @@ from roamcast.mss_station.directory import (
     HostRevoked,
     HostShut,
     LanDirectory,
+    LayoutChanged,
     MembersChanged,
     OwnChanged,
     SettingsChanged,
@@ -28,6 +29,8 @@ from roamcast.mss_station.tally import Tally
 from roamcast.transport.station_files import StationCard
 
 PACKAGE_LOG = logging.getLogger("roamcast")
+EARLY = (TopicsChanged, LayoutChanged, MembersChanged, SettingsChanged)
+"""Changes after which something may be at fault until more have come."""
 
 
 class Follower:
@@ -58,8 +61,8 @@ class Follower:
         self._tally = tally
         self._log_level = log_level
         self._set_log_level()
-        self._told = frozenset(directory.book.faults())
-        self._topics_changed = False
+        self._told = frozenset(directory.early_faults())
+        self._faults_due = False
 
     def follow(self, changes: list[Change], tell_core: bool) -> None:
         """Take over the changes, in an open tick if the core is to be told (a new core is greeted with all of it)."""
@@ -69,10 +72,11 @@ class Follower:
                 self._tell_core(change)
         if tell_core and MembersChanged() in changes:
             self._group.tell()
-        if TopicsChanged() in changes:
-            self._topics_changed = True
-            if tell_core:
-                self._server.core.set_topics(self._directory.topics())
+        self._faults_due = self._faults_due or any(type(change) in EARLY for change in changes)
+        if tell_core and TopicsChanged() in changes:
+            self._server.core.set_topics(self._directory.topics())
+        if tell_core and LayoutChanged() in changes:
+            self._server.core.set_layout(self._directory.layout())
 
     def _take(self, change: Change) -> None:
         match change:
@@ -130,13 +134,13 @@ class Follower:
                     server.lan.heard(slot)
         self._group.look()
         self._connections.look()
-        if self._topics_changed:
-            self._topics_changed = False
+        if self._faults_due:
+            self._faults_due = False
             self._tell_faults()
 
     def _tell_faults(self) -> None:
-        """What is at fault with topics and lists now and was not: told late, for entries come in any order."""
-        before, self._told = self._told, frozenset(self._directory.book.faults())
+        """What is at fault with topics and clusters now and was not: told late, for entries come in any order."""
+        before, self._told = self._told, frozenset(self._directory.early_faults())
         for text in sorted(self._told - before):
             self._tally.notice(Notice("warning", "configuration_fault", {"text": text}))
 

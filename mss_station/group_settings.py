@@ -14,12 +14,13 @@ from enum import Enum
 from typing import Any, Final
 
 from roamcast.middleware.settings import DAY, MIB, MS, SECOND, Settings
+from roamcast.mss_station.cluster_text import FLAT, FORM, read_clusters
 from roamcast.mss_station.errors import SchemaError
 from roamcast.transport.limits import BODY_BYTES_MAX, ENDED_MAX, INT64_MAX, LIVE_ENTRIES_MAX
 from roamcast.transport.units import DURATIONS, SIZES, read_number, show_number
 
 Plain = int | str
-"""The value of a setting: whole microseconds, bytes or a count; or one of a few words."""
+"""The value of a setting: whole microseconds, bytes or a count; one of a few words; or how stations are clustered."""
 
 YEAR: Final = 366 * DAY
 AT_ONCE: Final = "takes effect at every station as soon as it has arrived there"
@@ -33,6 +34,7 @@ class Kind(Enum):
     BYTES = "bytes"
     COUNT = "count"
     WORD = "word"
+    CLUSTERS = "clusters"
 
 
 UNITS: Final = {Kind.DURATION: DURATIONS, Kind.BYTES: SIZES}
@@ -59,6 +61,8 @@ class Setting:
         """What a value must be, for a person."""
         if self.kind is Kind.WORD:
             return "one of " + ", ".join(self.words)
+        if self.kind is Kind.CLUSTERS:
+            return f"{FLAT}, or NAME: STATIONS / NAME: STATIONS / standbys: STATIONS (such as {FORM})"
         least, most = self.show(self.least), self.show(self.most)
         what = {Kind.DURATION: "a duration", Kind.BYTES: "a size", Kind.COUNT: "a whole number"}[self.kind]
         bounds = f"of at least {least}" if self.most == INT64_MAX else f"from {least} to {most}"
@@ -69,6 +73,10 @@ class Setting:
         """`value`, if this setting may have it. Raises SchemaError."""
         if self.kind is Kind.WORD:
             good = value in self.words
+        elif self.kind is Kind.CLUSTERS:
+            good = isinstance(value, str)
+            if good:
+                read_clusters(value)
         else:
             good = type(value) is int and self.least <= value <= self.most
         if not good:
@@ -80,6 +88,8 @@ class Setting:
         """The value that a person wrote. Raises SchemaError."""
         if self.kind is Kind.WORD:
             return self.check(text)
+        if self.kind is Kind.CLUSTERS:
+            return str(read_clusters(text))
         number = read_number(text, UNITS.get(self.kind, {}))
         if number is None:
             raise SchemaError(f"{self.name} must be {self.wanted}, not {text!r}")
@@ -90,6 +100,8 @@ class Setting:
     def show(self, value: Plain) -> str:
         """`value` as a person writes it."""
         units = UNITS.get(self.kind)
+        if self.kind is Kind.CLUSTERS:
+            return str(value) or FLAT
         return str(value) if units is None or isinstance(value, str) else show_number(value, units)
 
 
@@ -105,6 +117,10 @@ LEAN: Final = (
 LIVE_DELTA: Final = "a live message that is older is given to nobody; a change stops live messages for that long"
 LIVE_SKEW: Final = "clocks of stations may differ by this; one whose clock is further off has no live service"
 LIVE_ENTRIES: Final = "live messages that one names as coming before it (MAX_CB); fewer: shorter messages, longer waits"
+CLUSTERS: Final = (
+    "how stations are split into clusters: a station in several is their gateway and passes messages on, a standby"
+    " takes over when it is silent; a station that is named nowhere is in the first one. See `mss-station plan`"
+)
 SETTINGS: Final = {
     setting.name: setting
     for setting in (
@@ -150,6 +166,7 @@ SETTINGS: Final = {
             "log-level", Kind.WORD, "least level of what stations log", "info",
             words=("debug", "info", "warning", "error"), effect=f"{AT_ONCE}, unless `run --log-level` says otherwise",
         ),
+        Setting("clusters", Kind.CLUSTERS, CLUSTERS, ""),
         _core("live-delta", Kind.DURATION, LIVE_DELTA, 10 * MS, 60 * SECOND),
         _core("live-skew", Kind.DURATION, LIVE_SKEW, MS, 10 * SECOND),
         _core("live-entries", Kind.COUNT, LIVE_ENTRIES, 0, LIVE_ENTRIES_MAX),

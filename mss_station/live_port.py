@@ -7,7 +7,7 @@ station whose own is off has no live service (docs/protocols/delta-causal.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import zmq
@@ -47,9 +47,9 @@ class LivePort:
         """The DEALER is about to be closed."""
         del self._dealers[slot]
 
-    def broadcast(self, data: bytes) -> None:
-        """Send to every linked peer that takes it now; for the others it is lost."""
-        for slot in self._dealers:
+    def broadcast(self, data: bytes, to: Iterable[int] | None = None) -> None:
+        """Send to these peers, None: to all; for those that are not linked or take nothing now it is lost."""
+        for slot in self._dealers if to is None else [slot for slot in to if slot in self._dealers]:
             self._send(slot, data)
 
     def _send(self, slot: int, data: bytes) -> None:

@@ -96,9 +96,10 @@ def make_log(path: Path, card: StationCard, signer: Signer, opened: Opened, cloc
 
 
 def greet(directory: Directory, core: StationCore) -> None:
-    """Inputs of a core's first tick: names of all hosts, who was revoked, the topics."""
+    """Inputs of a core's first tick: names of all hosts, who was revoked, the topics, the clusters."""
     for card in [*directory.hosts(), *directory.revoked()]:
         core.learn_host(card.number, card.name)
     for card in directory.revoked():
         core.revoke(card.number)
     core.set_topics(directory.topics())
+    core.set_layout(directory.layout())

@@ -137,11 +137,11 @@ class Outputs:
     def _broadcast(self, effect: Broadcast) -> None:
         if isinstance(effect.frame, LiveCast):
             with self._peers.live.share.used():
-                self._peers.live.broadcast(encode_peer(effect.frame))
+                self._peers.live.broadcast(encode_peer(effect.frame), effect.to)
             return
         frame = self._with_items(effect.frame)
         if frame is not None:
-            self._peers.broadcast(encode_peer(frame))
+            self._peers.broadcast(encode_peer(frame), effect.to)
 
     def _close(self, effect: CloseChannel) -> None:
         self._tally.count("channels_closed")

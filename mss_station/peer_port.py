@@ -9,7 +9,7 @@ matters. Connections under the one-time key of an invitation come in on the same
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeGuard
 
 import zmq
@@ -231,9 +231,9 @@ class PeerPort:
 
     # ---- out ----
 
-    def broadcast(self, data: bytes) -> None:
-        """Send the same bytes to every linked peer that takes them now."""
-        for slot in self._dealers:
+    def broadcast(self, data: bytes, to: Iterable[int] | None = None) -> None:
+        """Send the same bytes to these peers, or to all (None), as far as they are linked and take them now."""
+        for slot in self._dealers if to is None else [slot for slot in to if slot in self._dealers]:
             self.send(slot, data)
 
     def send(self, slot: int, data: bytes) -> bool:

@@ -28,6 +28,7 @@ from roamcast.middleware.writes import DurableState
 from roamcast.mss_station import went_back
 from roamcast.mss_station.access import Access
 from roamcast.mss_station.clock import Clock
+from roamcast.mss_station.cluster_port import ClusterPort
 from roamcast.mss_station.control import ControlServer
 from roamcast.mss_station.errors import StoreError, StoreWentBack
 from roamcast.mss_station.follower import Follower
@@ -214,7 +215,7 @@ class Station:
         opened = stack.enter_context(open_store(self._path, self._config))
         self._store, self._directory = opened.store, opened.directory
         check_membership(self._config.card, self._directory.own_record(), opened.image.view)
-        minor = frozenset(self._directory.book.faults())
+        minor = frozenset(self._directory.early_faults())
         for text in self._directory.faults:
             level = "warning" if text in minor else "alarm"
             self._tally.notice(Notice(level, "configuration_fault", {"text": text}))
@@ -323,6 +324,7 @@ class Station:
         follower = Follower(card, directory, server, connections, self._group, own_record, tally, self._log_level)
         outputs = Outputs(hosts, peers, tally, self._kill, self._store.load_item, self._group.perform)
         status = partial(build, card, self._starts, server, self._store, tally, sockets.zap, sockets.handshakes)
+        clusters = ClusterPort(directory, server, tally)
         rotation = KeyRotation(
             self._path,
             directory,
@@ -344,6 +346,7 @@ class Station:
             lambda: {
                 **status(),
                 "group": self._group.status(),
+                "clusters": clusters.status(),
                 **sponsor.status(),
                 "mail": mail.status(),
                 "log": {**self._log.status(), "upload": self._upload and self._upload.status()},
@@ -352,7 +355,7 @@ class Station:
             desk.commands,
         )
 
-        parts = [live.look, follower.look, own_head.publish, sponsor.look, mail.look]
+        parts = [live.look, follower.look, clusters.look, own_head.publish, sponsor.look, mail.look]
         parts.append(lambda: rotation.look(server.clock.now()))
         house = partial(_each, parts if self._upload is None else [*parts, self._upload.look])
         parts_of_ticks = hosts, peers, lan, mail, desk, outputs

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from roamcast.middleware.settings import SECOND
+from roamcast.mss_station import cluster_port
 from roamcast.mss_station.control import Json
 from roamcast.mss_station.errors import StoreError
 from roamcast.mss_station.server import Server
@@ -108,6 +109,7 @@ def table(status: Json) -> str:
         *_live(status),
         *_mail(status["mail"]),
         *_group(status["group"]),
+        *cluster_port.lines(status["clusters"]),
         *_joins(status),
         "",
         *_table(

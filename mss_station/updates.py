@@ -8,6 +8,7 @@ from roamcast.middleware.errors import Error
 from roamcast.middleware.lan_update.records import Entry, Version
 from roamcast.middleware.membership.view import View
 from roamcast.mss_station import config_text, schema
+from roamcast.mss_station.cluster_book import check_members
 from roamcast.mss_station.directory import LanDirectory
 from roamcast.mss_station.errors import SchemaError
 from roamcast.mss_station.group_settings import SETTINGS, check_pairs, setting
@@ -51,7 +52,10 @@ class Updates:
         value = config_text.read_value(key, text, self._value(key))
         if key.startswith(schema.SETTINGS):
             name = key.removeprefix(schema.SETTINGS)
-            check_pairs(self._settings() | {name: schema.read_setting(key, value)}, name)
+            read = schema.read_setting(key, value)
+            check_pairs(self._settings() | {name: read}, name)
+            if name == "clusters":
+                check_members(str(read), self._directory.record)
         elif key.startswith(schema.HOSTS):
             check_card(self._directory, schema.read_host(key, value))
         return self._put(key, value)

@@ -30,6 +30,8 @@ COUNTER_MAX = (1 << 40) - 1
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 UINT32_MAX = (1 << 32) - 1
+MARK_MAX = (1 << 48) - 1
+"""Of a layout of clusters and its members."""
 UINT64_MAX = (1 << 64) - 1
 VERSION_MAX = (1 << 16) - 1
 PING_S_MAX = 86_400

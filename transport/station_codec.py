@@ -8,6 +8,7 @@ from typing import Final
 
 from roamcast.middleware import station_frames as frames
 from roamcast.middleware.errors import ensure
+from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.live_frames import LiveCast, LiveClock
 from roamcast.middleware.rows import SpoolItem
 from roamcast.transport import limits
@@ -43,11 +44,13 @@ from roamcast.transport.station_fields import (
     MH,
     NUMBERS,
     PART,
+    SLOTS,
     SPOOL_ITEM,
     VECTOR,
     ascending,
     plain_row,
     read_row,
+    record,
 )
 from roamcast.transport.strict import Reader
 
@@ -82,6 +85,7 @@ _BODIES = ascending(_BODY, limits.NUMBERS_MAX, itemgetter(0))
 _PLAIN_BODIES = Field(_BODIES.read, lambda bodies: _BODIES.plain(map(_plain_body, bodies)))
 _ROWS = Field(lambda reader: (), lambda rows: [plain_row(row) for row in rows])
 _WANT = array(SLOT, limits.STATIONS_MAX)
+_BEYOND = optional(record(Beyond, integer(1, limits.MARK_MAX), PAIRS, PAIRS, PAIRS, SLOTS))
 _CODE, _TEXT = sentence(limits.CODE_BYTES_MAX), sentence(limits.TEXT_BYTES_MAX)
 
 PEER: Final[Link[frames.StationFrame]] = Link(
@@ -92,7 +96,7 @@ PEER: Final[Link[frames.StationFrame]] = Link(
     Layout(35, frames.Refusal, _CODE, _TEXT),
     Layout(36, LiveClock, NATURAL, NATURAL, optional(POSITION)),
     _BatchLayout(40, frames.DataBatch, SLOT, _ROWS, LIVE_TAGS),
-    Layout(41, frames.Claims, FLAG, PAIRS, PAIRS, PAIRS, COUNTER, NATURAL, _WANT, GROUP_VIEW),
+    Layout(41, frames.Claims, FLAG, PAIRS, PAIRS, PAIRS, COUNTER, NATURAL, _WANT, GROUP_VIEW, _BEYOND),
     Layout(42, frames.Nack, SLOT, COUNTER, COUNTER),
     Layout(43, frames.Pull, SLOT, NATURAL, NUMBERS),
     _BodyLayout(44, frames.Body, SLOT, NATURAL, _PLAIN_BODIES, NUMBERS),

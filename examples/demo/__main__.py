@@ -15,8 +15,10 @@ from demo import interrupts
 from demo.cluster import CommandFailed
 from demo.crew import WorkerFailed
 from demo.run import Options, Run
+from demo.sites import STATIONS_MIN
 
 HOSTS_MAX, STATIONS_MAX = 200, 16
+STATIONS, STATIONS_WITH_SITES = 3, 6
 
 
 def options(arguments: list[str]) -> tuple[Options, Path | None]:
@@ -31,10 +33,16 @@ def options(arguments: list[str]) -> tuple[Options, Path | None]:
         "doubled or out of order; 1: something was, or a change did not come to its end; 3: it could not be run.",
     )
     parser.add_argument("--seed", type=int, help="for load, roaming and faults (default: drawn and printed)")
-    parser.add_argument("--stations", type=int, default=3, help="how many; the last joins late (default %(default)s)")
+    parser.add_argument("--stations", type=int, help=f"how many; the last joins late (default {STATIONS})")
     parser.add_argument("--hosts", type=int, default=12, help="number of hosts (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=30.0, help="length of the load (default %(default)s)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work in DIR, which must not exist, and keep it")
+    parser.add_argument(
+        "--clusters",
+        action="store_true",
+        help="the stations are two clusters, as on two sites, which a gateway joins, with a standby; the gateway is "
+        f"killed under load (at least {STATIONS_MIN} stations, {STATIONS_WITH_SITES} if nothing is said)",
+    )
     parser.add_argument(
         "--audit",
         nargs="?",
@@ -45,6 +53,10 @@ def options(arguments: list[str]) -> tuple[Options, Path | None]:
         "without Spark; default spark), and keep the page",
     )
     given = parser.parse_args(arguments)
+    if given.stations is None:
+        given.stations = STATIONS_WITH_SITES if given.clusters else STATIONS
+    if given.clusters and given.stations < STATIONS_MIN:
+        parser.error(f"--clusters: of at least {STATIONS_MIN} stations")
     if not 1 <= given.stations <= STATIONS_MAX:
         parser.error(f"--stations: from 1 to {STATIONS_MAX}")
     if not 2 <= given.hosts <= HOSTS_MAX:
@@ -55,7 +67,7 @@ def options(arguments: list[str]) -> tuple[Options, Path | None]:
         parser.error(f"--keep: {given.keep} exists already")
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     sizes = {"stations": given.stations, "hosts": given.hosts, "seconds": given.seconds}
-    return Options(seed=seed, audit=given.audit, **sizes), given.keep
+    return Options(seed=seed, audit=given.audit, clusters=given.clusters, **sizes), given.keep
 
 
 def main(arguments: list[str]) -> int:

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from demo.cluster import Cluster, CommandFailed, Station, station_command
+from demo.cluster import READY_S_MAX, Cluster, CommandFailed, Station, station_command
 from demo.progress import Progress
+from demo.sites import Sites
 
 OPEN_TOPICS, CREW = ("road", "weather"), "crew"
 """Topics that everybody may send and receive on, and one for the hosts of a group of the same name."""
@@ -119,6 +120,32 @@ class Operator:
             self._tell(f"{self._progress.first_at[newcomer.id]} is the first host at {newcomer.id}")
 
         self._await(f"{newcomer.id} is counted in", newcomer.is_made, start)
+
+    def split(self) -> Sites:
+        """Make two sites of the founders."""
+        sites = Sites(self.founders)
+        sites.set()
+        end = time.monotonic() + READY_S_MAX
+        while not all((station.status() or {}).get("clusters") for station in self.founders):
+            if time.monotonic() > end:
+                raise CommandFailed("not all stations learn of the clusters")
+            time.sleep(0.02)
+        return sites
+
+    def follow_takeover(self, sites: Sites, then: Callable[[], None]) -> None:
+        """See that the standby forwards by itself while the gateway is down."""
+
+        def taken() -> None:
+            self._tell(f"{sites.standby.id} forwards between the sites in the place of {sites.gateway.id}")
+            then()
+
+        self._await(f"{sites.standby.id} forwards", sites.taken_over, taken)
+
+    def follow_return(self, sites: Sites) -> None:
+        """See that it leaves that to the gateway when that is back."""
+        gateway, standby = sites.gateway.id, sites.standby.id
+        told = f"{gateway} forwards again, {standby} stands by"
+        self._await(f"{gateway} forwards again", lambda: not sites.taken_over(), lambda: self._tell(told))
 
     def change_setting(self, down: Station) -> None:
         """Change a setting at another station while `down` is down; that one must learn of it when it is back."""

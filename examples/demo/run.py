@@ -18,6 +18,7 @@ from demo.operating import CREW, OPEN_TOPICS, Operator
 from demo.progress import Progress
 from demo.relay import Gate, Relay
 from demo.report import table
+from demo.sites import Sites
 
 from roamcast.mh_agent import Presence
 
@@ -56,6 +57,8 @@ class Options:
     seconds: float
     audit: str | None = None
     """The engine that audits the delivery logs at the end; None: they are not audited."""
+    clusters: bool = False
+    """Two sites, joined by a gateway with a standby."""
 
 
 @dataclass(slots=True)
@@ -121,6 +124,7 @@ class Run:
         self.later = Later()
         self.progress = Progress(home / "logs", self.names)
         self.operator = Operator(self.cluster, self.progress, self.rng, self._tell)
+        self.sites: Sites | None = None
         self.slept = False
         self._begun = 0.0
 
@@ -181,6 +185,9 @@ class Run:
         )
         self.operator.found()
         self.operator.make_topics(self.names)
+        if options.clusters:
+            self.sites = self.operator.split()
+            self.say(self.sites.story())
         first, *joined = self._stations()
         self.cluster.enrol(self.names)
         for worker in self.workers:
@@ -202,8 +209,11 @@ class Run:
         self._send_and_roam(self.workers)
         end = begun + seconds
         self.later.add(begun + 0.05 * seconds, self._fall_asleep)
-        self.later.add(begun + 0.10 * seconds, self.operator.join)
-        self.later.add(begun + 0.30 * seconds, lambda: self._when_at_rest(self._kill_station))
+        early, late = self.operator.join, self._kill_station
+        if self.sites is not None:
+            early, late = late, early
+        self.later.add(begun + 0.10 * seconds, early)
+        self.later.add(begun + 0.30 * seconds, lambda: self._when_at_rest(late))
         self.later.add(begun + 0.60 * seconds, self._kill_agents)
         self._plan_fault(begun + 1.0, end)
         self._follow(lambda: time.monotonic() >= end)
@@ -344,19 +354,27 @@ class Run:
         self.later.add(min(end, time.monotonic() + self.rng.uniform(1, 4)), gate.heal)
 
     def _kill_station(self) -> None:
-        station = self.rng.choice(self.operator.founders)
+        sites = self.sites
+        station = self.rng.choice(self.operator.founders) if sites is None else sites.gateway
         station.kill()
         self.faults.station_crashes += 1
-        self._tell(f"{station.id} is killed (SIGKILL) under load; it comes back in {DOWN_S:.0f} s")
+        until = "" if sites is None else ", if the standby forwards by then"
+        self._tell(f"{station.id} is killed (SIGKILL) under load; it comes back in {DOWN_S:.0f} s{until}")
 
         def back() -> None:
             station.start()
             self._tell(f"{station.id} is started again on its store")
+            if sites is not None:
+                self.operator.follow_return(sites)
             retirement = self._begun + 0.75 * self.options.seconds
             self.later.add(retirement, lambda: self._when_at_rest(self.operator.retire))
 
+        end = time.monotonic() + DOWN_S
         self.later.add(time.monotonic() + SET_S, lambda: self.operator.change_setting(station))
-        self.later.add(time.monotonic() + DOWN_S, back)
+        if sites is None:
+            self.later.add(end, back)
+        else:
+            self.operator.follow_takeover(sites, lambda: self.later.add(end, back))
 
     def _kill_agents(self) -> None:
         worker = self.workers[0]

@@ -18,6 +18,7 @@ from roamcast.middleware.delivery_log import Logged
 from roamcast.middleware.effects import Channel, CloseChannel, Effect, Notice, Persist, Reject, SendHost, SendPeer
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.fifo_broadcast.core import FifoEntity
+from roamcast.middleware.fifo_broadcast.layout import Layout
 from roamcast.middleware.host_frames import DownFrame, Refused
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
@@ -46,6 +47,7 @@ class Ledger:
         image: DurableState,
         encode_item: Callable[[Item], bytes],
         mutants: frozenset[str],
+        layout: Layout,
     ) -> None:
         self.own = own
         self.settings = settings
@@ -90,7 +92,7 @@ class Ledger:
         joining = bool(self.view.sponsor)  # the rows of an unfinished snapshot mean nothing yet
         self.table = MessageTable(self.view.members, DurableState() if joining else image)
         self.last = LastValues(self.table, self.spools, DurableState() if joining else image, mutants)
-        self.fifo = FifoEntity(own, self.view, settings, self.table, mutants)
+        self.fifo = FifoEntity(own, self.view, settings, self.table, mutants, layout)
         self.whereabouts = Whereabouts(own, self.table, self.of_host, mutants)
         self.fifo.body_to = lambda row: self.whereabouts.targets(row, self.settings, self.view)
         self.given_up: set[MessageId] = set()

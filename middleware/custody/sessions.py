@@ -203,6 +203,12 @@ class Sessions:
         for channel, (host, frame, _) in held.items():
             self.hello(channel, host, frame)
 
+    def remind_held(self) -> None:
+        """Say again to those who wait that they do, and for what."""
+        for channel, (host, frame, wait_at) in list(self.held.items()):
+            if wait_at <= self.ledger.now:
+                self.hold(channel, host, frame)
+
     def fault(self, record: Record, le: int, c: int, una: int) -> str | None:
         """Check a host's words before they meet an invariant (P10).
 

@@ -29,16 +29,18 @@ def first_sends(
     peers: Sequence[int],
     settings: Settings,
     body_to: Callable[[Row], frozenset[int] | None],
+    everybody: bool,
 ) -> list[Effect]:
-    """Own rows to all peers: one frame for all, or one for each peer if some get less than others."""
+    """Rows to `peers` (`everybody`: these are all): one frame for all, or one for each if some get less than others."""
+    to = None if everybody else tuple(peers)
     if not settings.lean_bytes:
-        return [Broadcast(batch) for batch in cut]
+        return [Broadcast(batch, to) for batch in cut]
     out: list[Effect] = []
     for batch in cut:
-        targets = {row.n: to for row in batch.rows if (to := body_to(row)) is not None}
+        targets = {row.n: whole for row in batch.rows if (whole := body_to(row)) is not None}
         headers = {row.n: replace(row, item=None, lean=True) for row in batch.rows if row.n in targets}
         if not targets:
-            out.append(Broadcast(batch))
+            out.append(Broadcast(batch, to))
             continue
         for peer in peers:
             rows = (headers[row.n] if peer not in targets.get(row.n, (peer,)) else row for row in batch.rows)

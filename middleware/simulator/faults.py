@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from roamcast.middleware.errors import LocalProtocolError
 from roamcast.middleware.mobile_host.core import AgentCore
+from roamcast.middleware.simulator.composite.faults import ClusterFaults
 from roamcast.middleware.simulator.live_clocks import COMPARED, OFF_MAX, LiveClocks
 from roamcast.middleware.simulator.live_traffic import LiveLoad
 from roamcast.middleware.simulator.scenario import Options, stream
@@ -39,6 +40,9 @@ class Adversary:
             clocks = LiveClocks(self._sim)
             clocks.begin(self._end + OFF_MAX + COMPARED)
             self._repeat("clock steps", options.live_steps, clocks.step)
+        clusters = ClusterFaults(self._sim, self._later)
+        self._repeat("gateways", options.gateways_count, clusters.crash_gateway)
+        self._repeat("layouts", options.layouts_count, clusters.relayout)
         self._repeat("hops", options.hops_count, self._hop)
         self._repeat("cuts", options.cuts_count, self._cut)
         self._repeat("partitions", options.partitions_count, self._partition)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roamcast.middleware.host_frames import Ping, Pong
-from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import Claims, PeerFrame
 from roamcast.middleware.writes import RecordImage
 
@@ -102,7 +101,7 @@ class Meter:
         """What else was sent; stops counting."""
         self._simulation.wired.tap = self._simulation.radio.tap = None
         peers = len(self._simulation.slots) - 1
-        beats = 1 + (self._simulation.world.now - self._since) // SECOND
+        beats = 1 + (self._simulation.world.now - self._since) // self._simulation.options.heartbeat
         for slot, count in self._claims.items():
             if count > beats * peers:
                 self._noise.append(f"{count} CLAIMS of station {slot} to {peers} peers in {beats} heartbeats")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
+from roamcast.middleware.fifo_broadcast.layout import FLAT, Layout
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.state import AgentImage
@@ -12,13 +14,15 @@ from roamcast.middleware.settings import MS, SECOND
 from roamcast.middleware.simulator.audiences.ending import shown, subscriptions_differ, values_differ
 from roamcast.middleware.simulator.audiences.rights import Rights
 from roamcast.middleware.simulator.checkers import Judge, Violation
+from roamcast.middleware.simulator.composite.drawing import draw_layout
+from roamcast.middleware.simulator.composite.node import ClusterStationNode, unstable
 from roamcast.middleware.simulator.counting import counts
 from roamcast.middleware.simulator.disk import Disk, apply_writes, copy_state, disk_faults
 from roamcast.middleware.simulator.faults import Adversary
 from roamcast.middleware.simulator.habits import Habits, apply_facts, copy_image
 from roamcast.middleware.simulator.links import RadioNet, WiredNet
 from roamcast.middleware.simulator.live_order import LiveOrder
-from roamcast.middleware.simulator.live_traffic import LiveHost, LiveStationNode
+from roamcast.middleware.simulator.live_traffic import LiveHost
 from roamcast.middleware.simulator.losses import Losses
 from roamcast.middleware.simulator.operators import Operators
 from roamcast.middleware.simulator.quiescence import Meter, undrained, unsettled
@@ -52,7 +56,9 @@ class Simulation:
         self.trace = Trace(self.world, listen)
         self.ended: dict[int, int] = {}
         """Stations that the configuration calls ended -> heir; 0: lost."""
-        self.stations: dict[int, LiveStationNode] = {}
+        self.stations: dict[int, ClusterStationNode] = {}
+        self.layout = FLAT
+        self._version = 0
         self.hosts: list[LiveHost] = []
         self.named: dict[str, LiveHost] = {}
         self._seed = seed
@@ -65,6 +71,8 @@ class Simulation:
         self.radio = RadioNet(self.world, self.trace, model, stream(seed, "radio"))
         self.wired = WiredNet(self.world, model, stream(seed, "wired"), self.stations)
         founders = tuple(range(1, options.stations + 1))
+        if options.clusters:
+            self.layout = draw_layout(stream(seed, "clusters"), founders)
         for slot in founders:
             self.stations[slot] = self._station(slot, founders, DurableState())
         self.operators = Operators(self, seed)
@@ -81,15 +89,17 @@ class Simulation:
         """Stations that have not ended."""
         return tuple(slot for slot, node in self.stations.items() if not node.ended and slot not in self.ended)
 
-    def _station(self, slot: int, founders: tuple[int, ...], state: DurableState) -> LiveStationNode:
+    def _station(self, slot: int, founders: tuple[int, ...], state: DurableState) -> ClusterStationNode:
         rng = stream(self._seed, f"station {slot}")
         faults = disk_faults(sorted(self._mutants), "station")
         disk = Disk(state, apply_writes, copy_state, stream(self._seed, f"disk {slot}"), faults)
         options = self.options
-        return LiveStationNode(
+        node = ClusterStationNode(
             self.world, self.trace, self.radio, self.wired, slot, founders, options.settings(), disk,
             StationFaults(), rng, rng.randint(-options.skew, options.skew), self._mutants,
         )  # fmt: skip
+        node.begin(self.stations, self.layout, options.clusters)
+        return node
 
     def add_station(self, slot: int, sponsor: int) -> None:
         """A newcomer whose JOIN was answered starts for the first time."""
@@ -115,6 +125,14 @@ class Simulation:
     def listed(self) -> tuple[tuple[str, int, str, bytes], ...]:
         """The stations that have not ended, as hosts are told."""
         return tuple((f"s{slot}", slot, "", b"") for slot in self.slots)
+
+    def relayout(self, layout: Layout, rng: Random) -> None:
+        """The configuration has these clusters now; each station hears of it after a while."""
+        self.layout = layout
+        self._version += 1
+        for station in self.stations.values():
+            delay = rng.randint(0, 10 * self.options.wired_delay)
+            self.world.after(delay, station.relayout, self._version, layout)
 
     # ---- people ----
 
@@ -291,6 +309,7 @@ class Simulation:
             self.operators.release()
             untold = self.judge.untold(names)
             late = ([untold] if untold else []) + undrained(self) + unsettled(self, living)
+            late = late or (unstable(self.stations, self.slots) if self.options.clusters else [])
             late = late or shown(self) or values_differ(self, names) or subscriptions_differ(self, names)
             if not late:
                 self.judge.look_again()

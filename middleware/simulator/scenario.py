@@ -14,7 +14,7 @@ from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.settings import DAY, MS, SECOND, Settings
 from roamcast.middleware.simulator.links import LinkModel
 
-SCENARIOS = ("mixed", "few", "long", "group", "topics", "mixed-live")
+SCENARIOS = ("mixed", "few", "long", "group", "topics", "mixed-live", "composite")
 FLAVOURS = ("mixed", "mixed", "mixed", "few", "few", "group")
 """What the scenarios `topics` and `mixed-live` are beside having topics, and live messages: drawn."""
 
@@ -135,6 +135,13 @@ class Options:
     """... that come later by up to delta."""
     live_steps: int
     """Times that a station's clock is set wrong, and right again."""
+    clusters: bool
+    """Stations are in clusters."""
+    gateways_count: int
+    """Times that an active gateway crashes."""
+    layouts_count: int
+    """Times that the clusters change."""
+    heartbeat: int
 
     def link_model(self) -> LinkModel:
         """How the links behave in the fault phase."""
@@ -155,7 +162,7 @@ class Options:
             copies=self.copies, lean_bytes=self.lean_bytes,
             send_window=self.send_window, out_of_order_max=self.out_of_order_max, nack_rows_max=self.nack_rows_max,
             nack_bytes_max=40 * self.nack_rows_max + 60,
-            heartbeat=SECOND, down_after=3 * SECOND,
+            heartbeat=self.heartbeat, down_after=3 * self.heartbeat,
             presence_grace=self.presence_grace, spool_grace=self.spool_grace, spool_behind_rows=self.spool_behind_rows,
             spool_behind_time=10 * self.spool_grace, spool_bytes_max=self.spool_bytes_max or 256 << 20,
             away_max=expires, ephemeral_away_max=min(expires, 60 * SECOND),
@@ -191,8 +198,9 @@ def draw(scenario: str, seed: int, overrides: Mapping[str, Any] | None = None) -
     if scenario not in SCENARIOS:
         raise ValueError(f"no scenario {scenario!r}; there are {', '.join(SCENARIOS)}")
     flavour = stream(seed, "flavour").choice(FLAVOURS) if scenario in ("topics", "mixed-live") else scenario
+    flavour = "group" if scenario == "composite" else flavour
     drawn = _draw(flavour, seed) | _draw_operators(flavour, seed) | _draw_topics(scenario, seed)
-    drawn |= _draw_live(scenario, seed)
+    drawn |= _draw_live(scenario, seed) | _draw_clusters(scenario, seed)
     known = {field.name for field in fields(Options)}
     for name, value in (overrides or {}).items():
         if name not in known:
@@ -329,4 +337,20 @@ def _draw_live(scenario: str, seed: int) -> dict[str, Any]:
         "duration": pick("live_duration", 600 * MS, 1500 * MS, 3 * SECOND),
         "skew": skew,
         "live_skew": 2 * skew + MS,
+    }
+
+
+def _draw_clusters(scenario: str, seed: int) -> dict[str, Any]:
+    if scenario != "composite":
+        return {"clusters": False, "gateways_count": 0, "layouts_count": 0, "heartbeat": SECOND}
+
+    def pick(name: str, *choices: Any) -> Any:
+        return stream(seed, name).choice(choices)
+
+    return {
+        "clusters": True,
+        "stations": pick("composite stations", 3, 4, 5, 5, 6, 6, 7, 8, 9),
+        "gateways_count": pick("gateways", 0, 1, 2, 4),
+        "layouts_count": pick("layouts", 0, 0, 1, 2),
+        "heartbeat": pick("heartbeat", 150 * MS, 400 * MS, SECOND),
     }

@@ -356,9 +356,10 @@ class StationNode:
                 self.disk.sync()
                 ensure(slot != self.slot, "a frame to myself")
                 self._send_peer(slot, frame)
-            case Broadcast(frame):
+            case Broadcast(frame, to):
                 self.disk.sync()
-                for peer in self.core.ledger.fifo.peers if self.core is not None else ():
+                assert self.core is not None
+                for peer in self.core.ledger.fifo.peers if to is None else to:
                     self._wired.send(self.slot, peer, on_the_wire(frame, self._load))
             case CloseChannel(channel):
                 self._channels[channel].dropped = True

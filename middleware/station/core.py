@@ -28,6 +28,7 @@ from roamcast.middleware.custody.sessions import Sessions
 from roamcast.middleware.custody.subscriptions import Subscriptions
 from roamcast.middleware.custody.uplink import Uplink
 from roamcast.middleware.effects import Channel, Effect, Halt
+from roamcast.middleware.fifo_broadcast.layout import FLAT, Layout
 from roamcast.middleware.host_frames import Move, Seen, UpFrame
 from roamcast.middleware.lan_update.records import LanFrame
 from roamcast.middleware.live_frames import LiveCast
@@ -56,11 +57,12 @@ class StationCore:
         image: DurableState,
         encode_item: Callable[[Item], bytes],
         mutants: frozenset[str] = frozenset(),
+        layout: Layout = FLAT,
     ) -> None:
         """Args: slot: own slot. image: what the store holds; taken over. founders: members, if it holds no view.
         mutants: rules switched off, for tests that show that the rules are needed.
         """
-        self.ledger = Ledger(slot, founders, settings, image, encode_item, mutants)
+        self.ledger = Ledger(slot, founders, settings, image, encode_item, mutants, layout)
         self.asking = Asking(self.ledger)
         self.subscriptions = Subscriptions(self.ledger)
         self.bodies = Bodies(self.ledger)
@@ -82,8 +84,8 @@ class StationCore:
         self._delivery = Delivery(self.ledger, self.expiry, self.downlink, self.subscriptions, self.live)
         self.reservation = Reservation(self.ledger, dict(image.reserved))
         self.sponsor = Sponsor(self.ledger)
-        joining = bool(self.ledger.view.sponsor)
-        self.newcomer = Newcomer(self.ledger, image.last_position, len(image.rows)) if joining else None
+        sponsored = self.ledger.view.sponsor
+        self.newcomer = Newcomer(self.ledger, image.last_position, len(image.rows)) if sponsored else None
         self._closed_by_driver: str | None = None
         self._started = False
 
@@ -122,16 +124,14 @@ class StationCore:
     def flush(self) -> list[Effect]:
         """Close the tick: the ordered effects of everything since `begin`."""
         ledger = self.ledger
-        if self.newcomer is not None:
-            out, ledger.out = ledger.out, []
-            return out
-        self._advance_group()
-        self._delivery.run(ledger.own)
-        ledger.out += self.live.tagged(ledger.fifo.pump(ledger.now))
-        self.uplink.flush()
-        self.live.flush()
-        self.bodies.expire(giving_up=False)
-        ledger.out += ledger.fifo.tick(ledger.now, ledger.hlc)
+        if self.newcomer is None:
+            self._advance_group()
+            self._delivery.run(ledger.own)
+            ledger.out += self.live.tagged(ledger.fifo.pump(ledger.now))
+            self.uplink.flush()
+            self.live.flush()
+            self.bodies.expire(giving_up=False)
+            ledger.out += ledger.fifo.tick(ledger.now, ledger.hlc)
         out, ledger.out = ledger.out, []
         return out
 
@@ -139,8 +139,7 @@ class StationCore:
 
     def receive_host(self, channel: Channel, host: int, frame: UpFrame) -> None:
         """A host's frame; `host` is the number of the name that the driver authenticated."""
-        view = self.ledger.view
-        if self.newcomer is not None or view.handing:
+        if self.newcomer is not None or self.ledger.view.handing:
             self.ledger.tell(channel, Move(self.ledger.stations))
             return
         if isinstance(frame, Seen):
@@ -253,6 +252,10 @@ class StationCore:
         """New settings, from now on."""
         self.ledger.settings = self.ledger.fifo.settings = settings
         self.live.configure()
+
+    def set_layout(self, layout: Layout) -> None:
+        """Other clusters of stations from now on; the layout has no fault."""
+        self.ledger.fifo.set_layout(layout)
 
     def peer_clock(self, slot: int, ahead: int) -> None:
         """The clock of station `slot` is `ahead` of the own one, microseconds, as its LINK has just said."""
@@ -368,10 +371,7 @@ class StationCore:
             self.retention.collect()
             self._check_uplinks()
         self.uplink.hang_up_silent()
-        for channel, (host, hello, wait_at) in list(self.sessions.held.items()):
-            if wait_at <= ledger.now:
-                self.sessions.held[channel] = (host, hello, ledger.now + ledger.settings.wait_interval)
-                self.gate.say(channel)
+        self.sessions.remind_held()
         self._delivery.run(ledger.own)
 
     def next_deadline(self) -> int | None:

@@ -34,6 +34,16 @@ ON_TOPICS = [
 """So are these."""
 
 
+SITES = [
+    r"two sites: s3 in the north, s4 in the south; s1 joins them, s2 stands by",
+    r"s1 is killed \(SIGKILL\) under load",
+    r"s2 forwards between the sites in the place of s1",
+    r"s1 is started again",
+    r"s1 forwards again, s2 stands by",
+]
+"""And these, with --clusters."""
+
+
 def processes(home: Path) -> set[int]:
     """Processes that have something of `home` on their command line."""
     found = set()
@@ -69,6 +79,16 @@ def test_demo_is_audited(seed: int, tmp_path: Path) -> None:
     assert left == {"audit"}, "the demo left files behind"
 
 
+def test_demo_kills_the_gateway_between_two_sites(seed: int) -> None:
+    command = [sys.executable, str(EXAMPLES / "demo"), "--clusters", "--stations", "5", "--hosts", "6"]
+    done = subprocess.run(
+        [*command, "--seconds", "8", "--seed", str(seed)], capture_output=True, text=True, timeout=180
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.rstrip().endswith("lost 0, doubled 0, out of order 0")
+    assert re.search(".*".join(SITES), done.stdout, re.S), done.stdout
+
+
 def tell_the_story(text: str) -> None:
     """All that an operator did has come to its end."""
     told = re.search(".*".join(STORY), text, re.S)
@@ -76,7 +96,10 @@ def tell_the_story(text: str) -> None:
     assert f"`config get` at {told[1]} says 14d too" in text, text
 
 
-@pytest.mark.parametrize("arguments", [["--hosts", "0"], ["--stations", "99"], ["--seconds", "x"], ["--no-such"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--hosts", "0"], ["--stations", "99"], ["--seconds", "x"], ["--no-such"], ["--clusters", "--stations", "4"]],
+)
 def test_demo_tells_wrong_use(arguments: list[str]) -> None:
     done = subprocess.run([sys.executable, str(EXAMPLES / "demo"), *arguments], capture_output=True, text=True)
     assert done.returncode == 2 and "usage" in done.stderr

@@ -91,6 +91,11 @@ def test_a_setting_that_is_made_at_one_station_holds_at_the_other(home: Path) ->
     script = block("settings")
     assert "how long a host may be away" in output(home, script)
     until(lambda: output(home, script.splitlines()[-1]).startswith("14d"), "the other station has it")
+    plan, change, status = block("clusters").strip().splitlines()
+    assert "10 clusters of about 19" in output(home, plan)
+    assert "settings/clusters is hill: north / coast: north south" in output(home, change)
+    until(lambda: "this station is in coast\n" in output(home, status), "it is in its cluster")
+    assert "between hill and coast: north; north forwards" in output(home, status)
 
 
 def test_a_station_that_is_retired_ends_by_itself_and_its_hosts_go_on(home: Path) -> None:

@@ -153,8 +153,8 @@ class Net:
                 self.closed[channel] = reason
             case fx.SendPeer(target, frame):
                 self._post(slot, target, frame)
-            case fx.Broadcast(frame):
-                for target in self.slots:
+            case fx.Broadcast(frame, to):
+                for target in self.slots if to is None else to:
                     if target != slot:
                         self._post(slot, target, frame)
             case fx.Reject() | fx.Notice():

@@ -87,6 +87,16 @@ def test_a_setting_is_set_shown_and_goes_back(operator: Operator) -> None:
     assert "(deleted)" in operator.told("config history", AWAY)
 
 
+def test_clusters_are_set_shown_and_go_back(operator: Operator) -> None:
+    assert operator.told("config get", "settings/clusters") == "flat (default)\n"
+    said = operator.told("config set", "settings/clusters", "a: s1/b:s1")
+    assert said == "settings/clusters is a: s1 / b: s1\ntakes effect at every station as soon as it has arrived there\n"
+    assert operator.json("config get", "settings/clusters")["value"] == "a: s1 / b: s1"
+    assert "a: s1 / b: s1" in operator.told("config list", "--settings")
+    assert "settings/clusters is flat\n" in operator.told("config set", "settings/clusters", "")
+    assert operator.told("config delete", "settings/clusters").startswith("settings/clusters goes back to flat\n")
+
+
 def test_when_it_takes_effect_is_said(operator: Operator) -> None:
     assert "at the next start of each station" in operator.told("config set", "settings/durability", "process")
     assert "as soon as it has arrived" in operator.told("config set", "settings/live-delta", "100ms")
@@ -111,6 +121,16 @@ def test_all_settings_are_listed_with_their_meaning(operator: Operator) -> None:
         ("config set", (AWAY, "--", "-1d"), "a duration from 1s to 366d (30d, 10s, 250ms), not '-1d'"),
         ("config history", ("\udcff",), "no text in UTF-8"),
         ("config set", (AWAY, "10s"), "ephemeral-away-max must not be above away-max"),
+        (
+            "config set",
+            ("settings/clusters", "a: s1 s2 / b: s1"),
+            "there is no station 's2'; `mss-station",
+        ),
+        (
+            "config set",
+            ("settings/clusters", "a: s1 / b: s2"),
+            "no station in both of clusters a and b",
+        ),
         ("config set", ("logs/s1", "{}"), "no schema for such a key"),
         ("config set", ("topics/news", "{}"), "there is no topic 'news'"),
         ("config set", ("revoked/ann/0011223344556677", "{}"), "hosts revoke"),

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from roamcast.middleware.fifo_broadcast.layout import Layout
 from roamcast.middleware.lan_update.records import Entry, Version
 from roamcast.middleware.topics import Topics
-from roamcast.mss_station import topic_schema
+from roamcast.mss_station import schema, topic_schema
 from roamcast.mss_station.directory import Change, LanDirectory
 from roamcast.mss_station.follower import Follower
 from roamcast.mss_station.tally import Tally
@@ -33,11 +34,12 @@ class Bench:
 
     def __init__(self) -> None:
         self.told: list[Topics] = []
+        self.layouts: list[Layout] = []
         self.directory = LanDirectory(OWN, {})
         self.tally = Tally()
         nothing: Any = SimpleNamespace(look=lambda: None, publish=lambda: None, tell=lambda: None)
         server: Any = SimpleNamespace(
-            core=SimpleNamespace(set_topics=self.told.append),
+            core=SimpleNamespace(set_topics=self.told.append, set_layout=self.layouts.append),
             guard=SimpleNamespace(state="open"),
             lan=SimpleNamespace(lapsed=list),
             configure=lambda settings: None,
@@ -68,6 +70,30 @@ def test_the_core_is_told_of_topics_once_a_tick_and_only_then(bench: Bench) -> N
     assert len(bench.told) == 1, "nothing has changed"
     bench.tick(entry("topics/t0", None), entry("settings/presence", topic_schema.encode_map({"value": "on"})))
     assert len(bench.told) == 2 and len(bench.told[1]) == 199 and bench.told[1].presence
+
+
+def clusters(text: str) -> Entry:
+    return entry(schema.setting_key("clusters"), schema.setting_value(text))
+
+
+def test_the_core_is_told_of_clusters_when_they_become_others(bench: Bench) -> None:
+    bench.tick(clusters("north: hill / south: hill"))
+    bench.tick(clusters("north: hill / south: hill"))
+    assert bench.layouts == [Layout(((3,), (3,)))]
+    bench.tick(clusters(""))
+    assert bench.layouts[1:] == [Layout()]
+    bench.tick(clusters("north: hill / south: hill"), tell_core=False)
+    assert len(bench.layouts) == 2 and bench.directory.layout().clusters
+
+
+def test_clusters_that_came_before_their_stations_are_not_told_at_once(bench: Bench) -> None:
+    bench.tick(clusters("north: hill / south: hill mast"))
+    assert bench.faults() == 0
+    bench.follower.look()
+    assert bench.faults() == 1
+    bench.tick(clusters("flat"))
+    bench.follower.look()
+    assert bench.faults() == 1
 
 
 def test_a_core_that_is_made_anew_is_greeted_instead(bench: Bench) -> None:

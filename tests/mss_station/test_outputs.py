@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from roamcast.middleware.delta_causal.past import Past
 from roamcast.middleware.effects import (
     Broadcast,
     CloseChannel,
@@ -27,6 +28,7 @@ from roamcast.middleware.errors import InvariantError
 from roamcast.middleware.host_frames import Left, LiveMsg, Msg, Pong
 from roamcast.middleware.link_effects import Identity, Member
 from roamcast.middleware.links import Links
+from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.rows import Item, Kind, Row, SpoolItem
 from roamcast.middleware.settings import Settings
@@ -55,23 +57,28 @@ def row(n: int, *, dropped: bool = False) -> Row:
 
 
 class Bench:
-    """Outputs on fake sockets; peer 2 is linked; `stored` is what the store still has."""
+    """Outputs on fake sockets; peer 2 is linked, and so are those that `link` adds; `stored` is in the store."""
 
     def __init__(self, router: Any, connection: tuple[Any, Any]) -> None:
         self.router, (self.dealer, _) = router, connection
         self.tally = Tally()
         self.stored = {(1, n): item(n) for n in range(1, 5)}
-        links = Links(Identity("g", "s1", 1, 1, 1, 1), [Member(2, "s2", 2)], {}, lambda slot: 9, False)
+        members = [Member(slot, f"s{slot}", slot) for slot in (2, 3, 4)]
+        links = Links(Identity("g", "s1", 1, 1, 1, 1), members, {}, lambda slot: 9, False)
         self.live = live = LivePort(links, self.tally, Clock())
         peers = PeerPort(router, links, self.tally, {}.get, {}.get, lambda slot, seen: None, lambda *_: None, live)
-        peers.add(2, *connection)
-        self.dealer.arrive(encode_peer(Link((1, 0), "g", "s2", 2, 2, 1, 1, 9, 0, 0, 0)))
-        peers.drain_dealer(2, 0, 0, lambda slot, frame: None)
+        self.peers = peers
+        self.link(2, connection)
         hosts = HostPort(router, Settings(), self.tally, {}.get, lambda name, until: None, live.share)
         self.hosts = hosts
         self.reads: list[int] = []
         self.asked: list[GroupEffect] = []
         self.outputs = Outputs(hosts, peers, self.tally, KillPoint(), self.load, self.asked.append)
+
+    def link(self, slot: int, connection: tuple[Any, Any]) -> None:
+        self.peers.add(slot, *connection)
+        connection[0].arrive(encode_peer(Link((1, 0), "g", f"s{slot}", slot, slot, 1, 1, 9, 0, 0, 0)))
+        self.peers.drain_dealer(slot, 0, 0, lambda slot, frame: None)
 
     def load(self, slot: int, n: int) -> bytes | None:
         self.reads.append(n)
@@ -128,6 +135,32 @@ def test_rows_that_everybody_has_meanwhile_are_left_out(bench: Bench) -> None:
     del bench.stored[1, 2]
     bench.perform(SendPeer(2, DataBatch(1, (row(1, dropped=True), row(2, dropped=True)))))
     assert len(bench.dealer.sent) == 1
+
+
+def test_what_is_for_some_peers_is_encoded_once_and_goes_to_them_alone(
+    bench: Bench, make_connection: Callable[[], tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = {slot: make_connection() for slot in (3, 4)}
+    for slot, connection in others.items():
+        bench.link(slot, connection)
+        bench.live.add(slot, connection[0])
+    bench.live.add(2, bench.dealer)
+    sent = [bench.dealer.sent, others[3][0].sent, others[4][0].sent]
+    encoded: list[Any] = []
+
+    def encode(frame: Any) -> bytes:
+        encoded.append(frame)
+        return encode_peer(frame)
+
+    monkeypatch.setattr("roamcast.mss_station.outputs.encode_peer", encode)
+    cast = LiveCast(10**15, 500_000, Past((), 0), (), 300_000, 1 << 32 | 1, 5, Kind.BROADCAST, 0, b"live")
+    for frame in (DataBatch(1, (row(1),)), cast):
+        before = [len(each) for each in sent]
+        for to, reached in ((None, [1, 1, 1]), ((2, 4), [1, 0, 1]), ((), [0, 0, 0]), ((3, 9), [0, 1, 0])):
+            bench.perform(Broadcast(frame, to))
+            assert [len(each) - count for each, count in zip(sent, before, strict=True)] == reached, (frame, to)
+            before = [len(each) for each in sent]
+    assert len(encoded) == 8
 
 
 def test_a_spool_part_goes_whole_or_not_at_all(bench: Bench) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from roamcast.middleware import station_frames as sf
 from roamcast.middleware.custody.record import EVERYWHERE
 from roamcast.middleware.errors import InvariantError
+from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.membership.view import Closing, GroupView
 from roamcast.middleware.rows import SpoolItem
 from roamcast.middleware.writes import RecordImage
@@ -110,18 +111,48 @@ def test_any_short_frame_comes_back(slot: int, generation: int, fine: bool, high
         assert decode_peer(encode_peer(frame)) == frame
 
 
+# ---- what gateways tell in CLAIMS ----
+
+
+def gateway_claims(beyond: Any) -> bytes:
+    return dumps([*loads(encode_peer(CLAIMS))[:-1], beyond])
+
+
+BEYOND = [9, [0, 9, 3, 7], [3, 6], [], b"\x20"]
+
+
+def test_what_a_gateway_tells_comes_back_and_costs_others_one_byte() -> None:
+    frame = decode_peer(gateway_claims(BEYOND))
+    assert frame == replace(CLAIMS, beyond=Beyond(9, ((0, 9), (3, 7)), ((3, 6),), (), (5,)))
+    assert len(gateway_claims(None)) == len(dumps(loads(encode_peer(CLAIMS))[:-1])) + 1
+
+
+@pytest.mark.parametrize(
+    "beyond",
+    [
+        [0, *BEYOND[1:]], [1 << 48, *BEYOND[1:]], ["9", *BEYOND[1:]], BEYOND[:-1], [*BEYOND, 1], 9, [], {},
+        *([*BEYOND[:at], wrong, *BEYOND[at + 1 :]] for at in (1, 2, 3) for wrong in ([3], [3, 7, 0, 9], [1024, 1], 5)),
+        *([*BEYOND[:4], wrong] for wrong in (b"\x00", [5], "x", None)),
+    ],
+)  # fmt: skip
+def test_what_a_gateway_tells_in_another_form_is_refused(beyond: Any) -> None:
+    with pytest.raises(DecodeError):
+        decode_peer(gateway_claims(beyond))
+
+
 # ---- the view in CLAIMS ----
 
 
 def claims_with(view: Any) -> bytes:
-    return dumps([*loads(encode_peer(CLAIMS))[:-1], view])
+    return dumps([*loads(encode_peer(CLAIMS))[:-2], view, None])
 
 
 @pytest.mark.parametrize(
     ("group", "size"), [((1, 2, 3), 2), (tuple(range(1, 8)), 2), ((1, 8), 3), (tuple(range(1, 33)), 6), ((1023,), 130)]
 )
 def test_where_no_station_has_ended_claims_say_the_members_alone(group: tuple[int, ...], size: int) -> None:
-    without = len(dumps(loads(encode_peer(CLAIMS))[:-1]))
+    plain = loads(encode_peer(CLAIMS))
+    without = len(dumps([*plain[:-2], plain[-1]]))
     assert len(encode_peer(replace(CLAIMS, view=GroupView(group)))) == without + size
 
 

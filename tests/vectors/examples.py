@@ -17,6 +17,7 @@ from roamcast.middleware import station_frames as sf
 from roamcast.middleware.causal_unicast.frames import MailBatch, MailNone, MailQuery
 from roamcast.middleware.causal_unicast.records import Mail, MailAcks
 from roamcast.middleware.delta_causal.past import Past
+from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.lan_update.records import BUCKETS, Entry, LanAck, LanPacket, Version
 from roamcast.middleware.live_frames import LiveCast, LiveClock
 from roamcast.middleware.membership.frames import Join, Joined, JoinFrame, JoinRefused
@@ -154,6 +155,10 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
     ),
     "claims-full": sf.Claims(True, ((0, 9),), ((0, 9),), ((0, 8),), 0, 0, (1, 4), GroupView((1, 4, 9), serving=False)),
     "claims-closing": sf.Claims(False, (), (), (), 0, 0, (), CLOSING),
+    "claims-gateway": sf.Claims(
+        False, ((3, 70_000),), (), (), 0, 0, (), GroupView((1, 3, 5)),
+        Beyond((1 << 48) - 1, ((0, 9), (3, 69_000)), ((3, 68_999),), (), (5,)),
+    ),
     "nack": sf.Nack(3, 69_990, 69_999),
     "rows-lean": sf.DataBatch(
         3, (replace(_row(70_005, Kind.MAIL, b"", addressee=5 << 32 | 1), item=None, size=200_000, lean=True),)

@@ -2,13 +2,12 @@
 
 Source: paper 001 section 5, table 1 and figure 9. The printed double sum for GEP adds k^2 once for each sub-gateway,
 table 1 once for each gateway (C1 of fifo-broadcast.md): that is what is done here. What the paper leaves out, that a
-gateway of k clusters also receives k times as many PDUs, is rule B of (e5).
+gateway of k clusters also receives k times as many PDUs, is rule B of (e5): `fifo_broadcast.cluster_costs`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isqrt
 
 from roamcast.middleware.simulator.clusters.layouts import Lines
 
@@ -35,25 +34,3 @@ def shares(stations: int, clusters: int, lines: Lines) -> Shares:
     gateways = sum(count * (size + count) ** 2 for count in joined) + inside
     cube = stations**3
     return Shares(entities / cube, gateways / (len(lines) * stations**2), gateways / cube, (entities + gateways) / cube)
-
-
-def busiest(stations: int, size: float, joined: int, controls: float, fixed: float) -> float:
-    """Cells of an element in `joined` clusters of `size`, for a round in which each station sends one row.
-
-    It receives every row and the control PDUs of its clusters, each of F and the vector; a gateway passes rows on.
-    """
-    inside = joined * stations if joined > 1 else 0
-    return joined * (stations + controls * size) * (fixed + size) + inside
-
-
-def gain(stations: int, controls: float, fixed: float) -> float:
-    """Rule B: the load of the busiest process in one flat cluster by that with pairs of sqrt(n) clusters.
-
-    Args:
-        stations: n.
-        controls: R, control PDUs of one element for each row that each station sends.
-        fixed: F, what a PDU costs beside its vector, in cells.
-    """
-    clusters = isqrt(stations)
-    flat = busiest(stations, stations, 1, controls, fixed)
-    return flat / busiest(stations, stations / clusters + clusters - 1, 2, controls, fixed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import isqrt
 
-from roamcast.middleware.simulator.clusters.costs import TABLE_1, Shares, gain, shares
+from roamcast.middleware.fifo_broadcast.cluster_costs import gain
+from roamcast.middleware.simulator.clusters.costs import TABLE_1, Shares, shares
 from roamcast.middleware.simulator.clusters.layouts import Lines, layout, near_pencil, one_line, pairs, plane
 from roamcast.middleware.simulator.clusters.load import LoadModel, Measured
 from roamcast.middleware.simulator.lan.study import Finding, Say

@@ -9,6 +9,7 @@ import pytest
 
 from roamcast.middleware.effects import Broadcast, Effect, SendPeer
 from roamcast.middleware.fifo_broadcast.core import FifoEntity
+from roamcast.middleware.fifo_broadcast.layout import FLAT, Layout
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
 from roamcast.middleware.rows import Kind, Row
@@ -29,10 +30,13 @@ def row(slot: int, n: int, stamp: tuple[tuple[int, int], ...] = (), size: int = 
 class Group:
     """Stations with nothing but a table and an entity each; frames arrive at once unless `lose` says otherwise."""
 
-    def __init__(self, *slots: int, mutants: frozenset[str] = frozenset(), **settings: int) -> None:
+    def __init__(
+        self, *slots: int, mutants: frozenset[str] = frozenset(), layout: Layout = FLAT, **settings: int
+    ) -> None:
         self.slots = slots
         self.settings = Settings(**settings)
         self.mutants = mutants
+        self.layout = layout
         self.now = 1_000_000_000
         self.images = {slot: DurableState() for slot in slots}
         self.up: dict[int, FifoEntity] = {}
@@ -47,7 +51,7 @@ class Group:
     def start(self, slot: int) -> None:
         """A start on what was stored."""
         table = MessageTable(self.slots, copy_state(self.images[slot]))
-        self.up[slot] = FifoEntity(slot, View(self.slots), self.settings, table, self.mutants)
+        self.up[slot] = FifoEntity(slot, View(self.slots), self.settings, table, self.mutants, self.layout)
 
     def stop(self, slot: int) -> None:
         del self.up[slot]
@@ -73,8 +77,8 @@ class Group:
     def post(self, source: int, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Broadcast(frame):
-                    targets = [slot for slot in self.slots if slot != source]
+                case Broadcast(frame, to):
+                    targets = [slot for slot in (self.slots if to is None else to) if slot != source]
                 case SendPeer(slot, frame):
                     targets = [slot]
                 case _:

@@ -14,7 +14,8 @@ SEED = int(os.environ.get("ROAMCAST_SEED") or random.SystemRandom().randrange(1 
 
 
 @pytest.mark.parametrize(
-    ("scenario", "count"), [("mixed", 60), ("few", 80), ("long", 5), ("group", 60), ("topics", 60), ("mixed-live", 60)]
+    ("scenario", "count"),
+    [("mixed", 60), ("few", 80), ("long", 5), ("group", 60), ("topics", 60), ("mixed-live", 60), ("composite", 20)],
 )
 def test_promises_are_kept_under_fresh_seeds(scenario: str, count: int) -> None:
     print(f"ROAMCAST_SEED={SEED}")

@@ -26,7 +26,8 @@ def test_few_has_few_hosts_and_long_has_many_messages() -> None:
 
 
 def test_every_choice_comes_up() -> None:
-    drawn = [draw(scenario, seed) for seed in range(200) for scenario in ("mixed", "group", "topics", "mixed-live")]
+    scenarios = ("mixed", "group", "topics", "mixed-live", "composite")
+    drawn = [draw(scenario, seed) for seed in range(200) for scenario in scenarios]
     for field in fields(Options):
         assert len({getattr(options, field.name): None for options in drawn}) > 1, field.name
 

@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from roamcast.middleware.fifo_broadcast.cluster_costs import gain
 from roamcast.middleware.simulator.cli import main
 from roamcast.middleware.simulator.clusters import study
-from roamcast.middleware.simulator.clusters.costs import TABLE_1, gain, shares
+from roamcast.middleware.simulator.clusters.costs import TABLE_1, shares
 from roamcast.middleware.simulator.clusters.layouts import Lines, layout, near_pencil, one_line, pairs
 from roamcast.middleware.simulator.clusters.load import LoadModel, Measured
 
