@@ -8,6 +8,7 @@ from roamcast.middleware.causal_unicast.frames import MailLinkFrame
 from roamcast.middleware.lan_update.records import LanFrame
 from roamcast.middleware.live_frames import LiveCast, LiveClock, LiveTags
 from roamcast.middleware.membership.view import GroupView, View
+from roamcast.middleware.publication import PublishFrame
 from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem, Vector
 from roamcast.middleware.writes import HostEntry, LastValue, RecordImage
 
@@ -388,4 +389,4 @@ CustodyFrame = (
 LinkFrame = Link | WentBack | NoLink | Refusal
 LiveFrame = LiveCast | LiveClock
 PeerFrame = DataBatch | Claims | Nack | BodyFrame | CustodyFrame | GroupFrame | LanFrame | LiveCast
-StationFrame = LinkFrame | PeerFrame | MailLinkFrame | LiveClock
+StationFrame = LinkFrame | PeerFrame | MailLinkFrame | LiveClock | PublishFrame

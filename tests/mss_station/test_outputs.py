@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from peer_rig import unpublished
 
 from roamcast.middleware.effects import (
     Broadcast,
@@ -63,7 +64,10 @@ class Bench:
         self.stored = {(1, n): item(n) for n in range(1, 5)}
         links = Links(Identity("g", "s1", 1, 1, 1, 1), [Member(2, "s2", 2)], {}, lambda slot: 9, False)
         self.live = live = LivePort(links, self.tally, Clock())
-        peers = PeerPort(router, links, self.tally, {}.get, {}.get, lambda slot, seen: None, lambda *_: None, live)
+        published = unpublished(links, self.tally)
+        peers = PeerPort(
+            router, links, self.tally, {}.get, {}.get, lambda slot, seen: None, lambda *_: None, live, published
+        )
         peers.add(2, *connection)
         self.dealer.arrive(encode_peer(Link((1, 0), "g", "s2", 2, 2, 1, 1, 9, 0, 0, 0)))
         peers.drain_dealer(2, 0, 0, lambda slot, frame: None)
