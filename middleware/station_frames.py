@@ -9,6 +9,7 @@ from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.lan_update.records import LanFrame
 from roamcast.middleware.live_frames import LiveCast, LiveClock, LiveTags
 from roamcast.middleware.membership.view import GroupView, View
+from roamcast.middleware.publication import PublishFrame
 from roamcast.middleware.rows import MH, MessageId, Row, SpoolItem, Vector
 from roamcast.middleware.writes import HostEntry, LastValue, RecordImage
 
@@ -391,4 +392,4 @@ CustodyFrame = (
 LinkFrame = Link | WentBack | NoLink | Refusal
 LiveFrame = LiveCast | LiveClock
 PeerFrame = DataBatch | Claims | Nack | BodyFrame | CustodyFrame | GroupFrame | LanFrame | LiveCast
-StationFrame = LinkFrame | PeerFrame | MailLinkFrame | LiveClock
+StationFrame = LinkFrame | PeerFrame | MailLinkFrame | LiveClock | PublishFrame

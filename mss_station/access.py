@@ -15,6 +15,7 @@ from roamcast.mss_station.buckets import Buckets
 from roamcast.mss_station.directory import Directory
 from roamcast.mss_station.schema import ENDED, HostCard
 from roamcast.mss_station.tally import Tally
+from roamcast.transport.publish_sockets import PUBLISH
 from roamcast.transport.station_sockets import HOSTS, STATIONS
 from roamcast.transport.zap import TRY_LATER
 
@@ -80,7 +81,8 @@ class Access:
 
         A station whose membership has ended comes in to be told so.
         """
-        station = (self._directory.station(key) or self._directory.former(key)) if domain == STATIONS else None
+        former = self._directory.former(key) if domain == STATIONS else None
+        station = former or (self._directory.station(key) if domain in (STATIONS, PUBLISH) else None)
         host = self._directory.host(key) if domain == HOSTS else None
         joins = station is None and domain == STATIONS and self._invited(key)
         if station is None and host is None and not joins:

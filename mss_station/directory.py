@@ -297,6 +297,10 @@ class LanDirectory:
         """What the group knows of the station `id`."""
         return self._records.get(id)
 
+    def peer_keys(self) -> frozenset[str]:
+        """CURVE public keys of all active peers, newest and older ones."""
+        return frozenset(self._peers_by_key)
+
     def keys(self, id: str) -> tuple[str, ...]:
         """CURVE public keys of the station `id`, newest first; none of one that is not known."""
         record = self._records.get(id)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from roamcast.middleware.settings import DAY, MIB, MS, SECOND, Settings
 from roamcast.mss_station.cluster_text import FLAT, FORM, read_clusters
 from roamcast.mss_station.errors import SchemaError
-from roamcast.transport.limits import BODY_BYTES_MAX, ENDED_MAX, INT64_MAX, LIVE_ENTRIES_MAX
+from roamcast.transport.limits import BODY_BYTES_MAX, ENDED_MAX, INT64_MAX, LIVE_ENTRIES_MAX, SLOT_MAX
 from roamcast.transport.units import DURATIONS, SIZES, read_number, show_number
 
 Plain = int | str
@@ -121,6 +121,8 @@ CLUSTERS: Final = (
     "how stations are split into clusters: a station in several is their gateway and passes messages on, a standby"
     " takes over when it is silent; a station that is named nowhere is in the first one. See `mss-station plan`"
 )
+PUBLISH_PEERS: Final = 8
+PUBLISH: Final = "stations with more peers than this publish what is for all by PUB/SUB, on a port of its own"
 SETTINGS: Final = {
     setting.name: setting
     for setting in (
@@ -170,6 +172,7 @@ SETTINGS: Final = {
         _core("live-delta", Kind.DURATION, LIVE_DELTA, 10 * MS, 60 * SECOND),
         _core("live-skew", Kind.DURATION, LIVE_SKEW, MS, 10 * SECOND),
         _core("live-entries", Kind.COUNT, LIVE_ENTRIES, 0, LIVE_ENTRIES_MAX),
+        Setting("publish-peers", Kind.COUNT, PUBLISH, PUBLISH_PEERS, 1, SLOT_MAX),
         Setting(
             "spacing-us", Kind.COUNT, "microseconds between two ticks for each attached host; 0: least latency", 20,
             0, SECOND, effect=AT_START,

@@ -73,6 +73,7 @@ class PeerConnections:
         for slot, card in wanted.items():
             if slot not in self._open:
                 self._connect_to(slot, card.id, self._endpoint(card), card.key)
+        self._peers.published.check()
 
     def look(self) -> None:
         """Call again who has refused the connection; to be called about once a second.
@@ -89,6 +90,7 @@ class PeerConnections:
 
     def reconnect(self) -> None:
         """This station has other keys: call everybody again."""
+        self._peers.published.close_publisher()
         for slot, one in list(self._open.items()):
             self._close(slot)
             self._connect_to(slot, one.id, one.endpoint, one.key)
@@ -101,6 +103,7 @@ class PeerConnections:
         """Give all connections up."""
         for slot in list(self._open):
             self._close(slot)
+        self._peers.published.close()
 
     def _endpoint(self, card: StationCard) -> str:
         return self._routes.get(card.id, card.stations)
@@ -117,6 +120,7 @@ class PeerConnections:
         self._open[slot] = _Connection(id, endpoint, key, dealer, monitor, live, server.clock.now())
         self._peers.add(slot, dealer, monitor)
         self._peers.live.add(slot, live)
+        self._peers.published.add(slot, endpoint, key)
         server.watch(monitor.socket, lambda: server.watch_dealer(slot))
         server.watch(dealer, lambda: server.drain_dealer(slot))
 
@@ -125,6 +129,7 @@ class PeerConnections:
         self._peers.links.disconnected(slot)
         self._peers.remove(slot)
         self._peers.live.remove(slot)
+        self._peers.published.remove(slot)
         for polled in (closed.monitor.socket, closed.dealer):
             self._server.unwatch(polled)
         closed.monitor.close()

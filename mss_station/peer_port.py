@@ -9,7 +9,7 @@ matters. Connections under the one-time key of an invitation come in on the same
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, TypeGuard
 
 import zmq
@@ -20,6 +20,7 @@ from roamcast.middleware.lan_update.records import LanAck, LanPacket
 from roamcast.middleware.link_effects import Answer, Linked, LinkEffect, Remember, SayLink, Seen, Stop
 from roamcast.middleware.links import Links
 from roamcast.middleware.live_frames import LiveCast, LiveClock
+from roamcast.middleware.publication import Audience, PublishFrame
 from roamcast.middleware.station_frames import (
     Link,
     LinkFrame,
@@ -31,6 +32,7 @@ from roamcast.middleware.station_frames import (
 )
 from roamcast.mss_station.join_port import JoinPort, Take
 from roamcast.mss_station.live_port import LIVE_CAST, LivePort
+from roamcast.mss_station.publish_port import PublishPort
 from roamcast.mss_station.tally import Tally
 from roamcast.mss_station.user_id import brought_id, kind_and_name
 from roamcast.transport.errors import DecodeError, OtherVersion
@@ -57,6 +59,7 @@ class PeerPort:
         remember: keeps the newest life seen of a peer.
         join: takes what newcomers say.
         live: what goes over the connections for live messages.
+        published: what goes by PUB/SUB.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class PeerPort:
         remember: Callable[[int, Seen], None],
         join: Take,
         live: LivePort,
+        published: PublishPort,
     ) -> None:
         self._router = router
         self._dealers: dict[int, zmq.Socket[bytes]] = {}
@@ -79,6 +83,7 @@ class PeerPort:
         """By slot: why the DEALER's connection ended or does not come about; absent while it stands."""
         self.links = links
         self.live = live
+        self.published = published
         self.joins = JoinPort(tally, join, self._send_on)
         self._tally = tally
         self._slot_of = slot_of
@@ -86,6 +91,7 @@ class PeerPort:
         self._remember = remember
         self.newly_linked: list[int] = []
         """Peers that have come to be linked since the server last looked."""
+        published.send = self.send
         self.stop_text: str | None = None
         """Why this process must end, once a peer has shown that the store went back."""
         self.retired_text: str | None = None
@@ -151,7 +157,10 @@ class PeerPort:
                 self._tally.reject(Reject(slot, "unexpected", f"{type(frame).__name__} on the ROUTER"))
             else:
                 self.links.heard(slot, now)
-                feed(slot, frame)
+                if isinstance(frame, PublishFrame):
+                    self.published.take(slot, frame)
+                else:
+                    feed(slot, frame)
         return limit
 
     def _take_cast(self, user: int | None, data: bytes, feed: Feed) -> None:
@@ -179,6 +188,7 @@ class PeerPort:
         self._perform(self.links.introduced(channel, user, frame, now, wall), now)
         if (slot := self.links.slot_of(channel)) is not None:
             self._channels[slot] = channel
+            self.published.begins_anew(slot)
 
     def _decode(self, data: bytes, slot: int | None, channel: bytes | None) -> StationFrame | None:
         """The frame, or None. A handshake that only another major version can read is told so on its `channel`."""
@@ -231,9 +241,10 @@ class PeerPort:
 
     # ---- out ----
 
-    def broadcast(self, data: bytes, to: Iterable[int] | None = None) -> None:
-        """Send the same bytes to these peers, or to all (None), as far as they are linked and take them now."""
-        for slot in self._dealers if to is None else [slot for slot in to if slot in self._dealers]:
+    def broadcast(self, data: bytes, to: Audience = None) -> None:
+        """Send the same bytes to every linked peer of the audience that takes them now, by PUB/SUB to who hears it."""
+        targets = tuple(self._dealers) if to is None else [slot for slot in to if slot in self._dealers]
+        for slot in self.published.broadcast(data, to, targets):
             self.send(slot, data)
 
     def send(self, slot: int, data: bytes) -> bool:
@@ -272,6 +283,7 @@ class PeerPort:
                     self._answer(channel, answer)
                 case Remember(slot, seen):
                     self._remember(slot, seen)
+                    self.published.lives_anew(slot)
                 case Linked(slot):
                     self.newly_linked.append(slot)
                 case Stop(text):

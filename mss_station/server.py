@@ -104,7 +104,7 @@ class Server:
         self._end: Error | None = None
         self._renewing = False
         self._log_shut: str | None = None
-        self._sockets: dict[zmq.Socket[bytes], Callable[[], object]] = {}
+        self._sockets: dict[zmq.Socket[bytes] | int, Callable[[], object]] = {}
         self.wake_up = WakeUp()
         self.poller = zmq.Poller()
         self.poller.register(self.wake_up.descriptor, zmq.POLLIN)
@@ -136,7 +136,7 @@ class Server:
         self._waiting = WaitingHosts(hosts, self.guard, self._slot)
         self._control, self._handle, self._follow, self._house = control, handle, follow, house
 
-    def watch(self, polled: zmq.Socket[bytes], read: Callable[[], object]) -> None:
+    def watch(self, polled: zmq.Socket[bytes] | int, read: Callable[[], object]) -> None:
         """Call `read` when the socket has something to read; sockets have their turn in the order of this call."""
         self._sockets[polled] = read
         self.poller.register(polled, zmq.POLLIN)
@@ -219,11 +219,11 @@ class Server:
 
     def drain_dealer(self, slot: int) -> None:
         """Take a peer's answers."""
-        self.peers.drain_dealer(slot, self.clock.now(), self.clock.wall(), self._feed_peer)
+        self.peers.drain_dealer(slot, self.clock.now(), self.clock.wall(), self.feed_peer)
 
     def drain_peers(self) -> None:
         """Take what has come from stations."""
-        self._inputs += self.peers.drain(PEER_INPUTS_MAX, self.clock.now(), self.clock.wall(), self._feed_peer)
+        self.peers.drain(PEER_INPUTS_MAX, self.clock.now(), self.clock.wall(), self.feed_peer)
 
     def drain_hosts(self) -> None:
         """Take what has come from hosts, for at most 5 ms."""
@@ -240,10 +240,12 @@ class Server:
         self.open_tick()
         self.core.receive_host(channel, number, frame)
 
-    def _feed_peer(self, slot: int, frame: PeerFrame | MailLinkFrame) -> None:
+    def feed_peer(self, slot: int, frame: PeerFrame | MailLinkFrame) -> None:
+        """Take what a linked peer says."""
         if self.guard.state == "closed" or (self.guard.state == "reserve" and isinstance(frame, DataBatch | MailBatch)):
             return  # not acknowledged: it comes again
         self.open_tick()
+        self._inputs += 1
         if isinstance(frame, LanPacket | LanAck):
             self.lan.receive(slot, frame)
         elif isinstance(frame, MailLinkFrame):

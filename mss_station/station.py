@@ -53,6 +53,7 @@ from roamcast.mss_station.own_record import OwnRecord, check_membership
 from roamcast.mss_station.peer_connections import PeerConnections
 from roamcast.mss_station.peer_port import PeerPort
 from roamcast.mss_station.peers_seen import PeersSeen
+from roamcast.mss_station.publish_port import PublishPort, PublishSockets
 from roamcast.mss_station.requests import Requests
 from roamcast.mss_station.rotation import read_host_keys, recover, rotate_hosts
 from roamcast.mss_station.server import Server
@@ -308,10 +309,13 @@ class Station:
         desk = MailDesk(mail, server, self._door)
         links = self._make_links(server, seen, mail)
         live = LivePort(links, tally, server.clock)
+        making, own = PublishSockets(sockets.context, lambda: self._config), card.slot
+        most_alone = partial(group_value, directory, "publish-peers")
+        published = PublishPort(links, tally, server, making, own, lambda: int(most_alone()), directory.peer_keys)
         hosts = HostPort(sockets.hosts, server.settings, tally, access.number_of, access.ban, live.share)
         sponsor = Sponsor(card, directory, server, self._invitations)
         known = access.slot_of, access.retired, seen.remember
-        peers = PeerPort(sockets.stations, links, tally, *known, sponsor.join, live)
+        peers = PeerPort(sockets.stations, links, tally, *known, sponsor.join, live, published)
         calls = self._call(connect_peer, sockets.context), self._call(connect_live, sockets.context)
         connections = PeerConnections(server, peers, *calls, self._config.routes, seen.seen, directory.keys)
         stack.callback(connections.close)
@@ -355,7 +359,8 @@ class Station:
             desk.commands,
         )
 
-        parts = [live.look, follower.look, clusters.look, own_head.publish, sponsor.look, mail.look]
+        published.feed = server.feed_peer
+        parts = [live.look, published.look, follower.look, clusters.look, own_head.publish, sponsor.look, mail.look]
         parts.append(lambda: rotation.look(server.clock.now()))
         house = partial(_each, parts if self._upload is None else [*parts, self._upload.look])
         parts_of_ticks = hosts, peers, lan, mail, desk, outputs

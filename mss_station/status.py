@@ -35,8 +35,11 @@ def build(
     """Everything that a running station tells of itself."""
     now = server.clock.now()
     links = server.peers.links.status(now)
+    port, to, heard = server.peers.published.status()
     for link in links:
-        link["reason"] = server.peers.reasons.get(int(str(link["slot"])), "")
+        slot = int(str(link["slot"]))
+        link["reason"] = server.peers.reasons.get(slot, "")
+        link["published_to"], link["published_from"] = slot in to, slot in heard
     return {
         "station": {
             "id": card.id,
@@ -46,6 +49,7 @@ def build(
             "process": os.getpid(),
             "hosts": card.hosts,
             "stations": card.stations,
+            "publishes_at": port,
         },
         **server.core.status(),
         "topics": totals(server.core),
@@ -92,10 +96,11 @@ def table(status: Json) -> str:
     station, store = status["station"], status["store"]
     names = {one["slot"]: one["id"] for one in (*status["group"]["ended"], *status["links"], station)}
     failed = {f"{domain}: {why}": n for domain, whys in status["handshakes_failed"].items() for why, n in whys.items()}
+    publishes = f", publishes at port {station['publishes_at']}" if station["publishes_at"] else ""
     lines = [
         f"station {station['id']} (slot {station['slot']}) of group {station['group']}, start {station['starts']}, "
         f"process {station['process']}",
-        f"hosts at {station['hosts']}, stations at {station['stations']}",
+        f"hosts at {station['hosts']}, stations at {station['stations']}{publishes}",
         f"messages of hosts: {'taken' if status['uplinks'] == 'open' else 'not taken: ' + status['uplinks']}",
         f"position {status['position']}, {status['rows']} rows of {_bytes(status['row_bytes'])} in the log"
         + _held(status, names),
@@ -113,13 +118,14 @@ def table(status: Json) -> str:
         *_joins(status),
         "",
         *_table(
-            ["link", "state", "heard", "starts", "remark"],
+            ["link", "state", "heard", "starts", "by PUB/SUB", "remark"],
             [
                 [
                     f"{link['id']} ({link['slot']})",
                     "linked" if link["linked"] else "not linked",
                     "never" if link["heard_s"] is None else f"{link['heard_s']:.1f} s ago",
                     link["starts"],
+                    _WAYS[link["published_to"], link["published_from"]],
                     link["refusal"] or link["reason"],
                 ]
                 for link in status["links"]
@@ -154,6 +160,7 @@ def _table(head: list[str], rows: list[list[object]]) -> list[str]:
     return columns(head, rows, ROWS_SHOWN)
 
 
+_WAYS: Final = {(True, True): "to and from", (True, False): "to", (False, True): "from", (False, False): ""}
 _STREAM_KEYS: Final = ("stored", "delivered", "waiting", "stable", "known", "floor")
 
 

@@ -56,6 +56,8 @@ TEXT_BYTES_MAX = 512
 """A sentence for a person; longer ones are cut by the sender."""
 
 ENDPOINT_BYTES_MAX = 256
+PORT_MAX = (1 << 16) - 1
+AUDIENCES_MAX = 64
 KEY_BYTES = 40
 """A CURVE public key in Z85."""
 

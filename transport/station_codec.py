@@ -10,6 +10,7 @@ from roamcast.middleware import station_frames as frames
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.live_frames import LiveCast, LiveClock
+from roamcast.middleware.publication import Hearing, Publish
 from roamcast.middleware.rows import SpoolItem
 from roamcast.transport import limits
 from roamcast.transport.group_codec import GROUP_LAYOUTS, GROUP_VIEW
@@ -86,6 +87,7 @@ _PLAIN_BODIES = Field(_BODIES.read, lambda bodies: _BODIES.plain(map(_plain_body
 _ROWS = Field(lambda reader: (), lambda rows: [plain_row(row) for row in rows])
 _WANT = array(SLOT, limits.STATIONS_MAX)
 _BEYOND = optional(record(Beyond, integer(1, limits.MARK_MAX), PAIRS, PAIRS, PAIRS, SLOTS))
+_AUDIENCES = ascending(integer(0, limits.UINT32_MAX), limits.AUDIENCES_MAX, int)
 _CODE, _TEXT = sentence(limits.CODE_BYTES_MAX), sentence(limits.TEXT_BYTES_MAX)
 
 PEER: Final[Link[frames.StationFrame]] = Link(
@@ -95,6 +97,8 @@ PEER: Final[Link[frames.StationFrame]] = Link(
     Layout(34, frames.NoLink),
     Layout(35, frames.Refusal, _CODE, _TEXT),
     Layout(36, LiveClock, NATURAL, NATURAL, optional(POSITION)),
+    Layout(37, Publish, UINT64, integer(1, limits.PORT_MAX), _AUDIENCES),
+    Layout(38, Hearing, UINT64, _AUDIENCES),
     _BatchLayout(40, frames.DataBatch, SLOT, _ROWS, LIVE_TAGS),
     Layout(41, frames.Claims, FLAG, PAIRS, PAIRS, PAIRS, COUNTER, NATURAL, _WANT, GROUP_VIEW, _BEYOND),
     Layout(42, frames.Nack, SLOT, COUNTER, COUNTER),

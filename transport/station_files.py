@@ -28,7 +28,7 @@ from roamcast.transport.credential import Credential, read_keys
 from roamcast.transport.curve import CurveKeys, generate
 from roamcast.transport.endpoints import REACHED_WANTED, is_wildcard
 from roamcast.transport.errors import KeyFileError
-from roamcast.transport.limits import INT64_MAX, SLOT_MAX
+from roamcast.transport.limits import INT64_MAX, PORT_MAX, SLOT_MAX
 from roamcast.transport.toml_files import ENDPOINT, ENDPOINT_WANTED, FORMAT, NAME, NAME_WANTED, Table, read_table
 from roamcast.transport.units import DURATIONS, read_number
 
@@ -37,7 +37,7 @@ CURVE_FILE: Final = "curve.key"
 SIGNING_FILE: Final = "signing.key"
 STATION_KEYS: Final = (
     "format", "id", "slot", "group", "generation", "hosts", "stations",
-    "bind-hosts", "bind-stations", "durability", "spacing-us", "routes", "log",
+    "bind-hosts", "bind-stations", "publish-port", "durability", "spacing-us", "routes", "log",
 )  # fmt: skip
 LOG_KEYS: Final = ("upload", "upload-every")
 HEX32: Final = re.compile(r"[0-9a-f]{64}")
@@ -97,6 +97,8 @@ class StationConfig:
     port, another network)."""
     log_upload: LogUpload | None = None
     """None: the running station does not upload its delivery log."""
+    publish_port: int | None = None
+    """Port at which it publishes for its peers, beside `bind_stations`; None: any that is free."""
 
 
 # ---- writing ----
@@ -288,6 +290,7 @@ def read_station(directory: Path) -> StationConfig:
         table.integer("spacing-us", 0, 1_000_000) if "spacing-us" in table.values else None,
         _routes(table),
         _log_upload(table),
+        table.integer("publish-port", 1, PORT_MAX) if "publish-port" in table.values else None,
     )
 
 

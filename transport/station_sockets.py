@@ -131,7 +131,7 @@ def connect_peer(
     """A DEALER to a peer. It reconnects by itself; heartbeats find a peer that is gone without goodbye."""
     socket = context.socket(zmq.DEALER)
     monitor = LinkMonitor(socket)
-    _connect(socket, endpoint, keys, peer_key, PEER_QUEUE_FRAMES)
+    connect_socket(socket, endpoint, keys, peer_key, PEER_QUEUE_FRAMES)
     return socket, monitor
 
 
@@ -140,16 +140,24 @@ def connect_live(
 ) -> zmq.Socket[bytes]:
     """The same for live messages alone; nobody watches it."""
     socket = context.socket(zmq.DEALER)
-    _connect(socket, endpoint, keys, peer_key, LIVE_QUEUE_FRAMES)
+    connect_socket(socket, endpoint, keys, peer_key, LIVE_QUEUE_FRAMES)
     return socket
 
 
-def _connect(socket: zmq.Socket[bytes], endpoint: str, keys: CurveKeys, peer_key: str, queue: int) -> None:
+def connect_socket(
+    socket: zmq.Socket[bytes],
+    endpoint: str,
+    keys: CurveKeys,
+    peer_key: str,
+    queue: int,
+    frame_bytes: int = PEER_FRAME_BYTES_MAX,
+) -> None:
+    """Connect a socket to a peer for as long as it is open: it comes back by itself; heartbeats find a dead link."""
     set_client(socket, keys, peer_key)
     for option, value in (
         (zmq.SNDHWM, queue),
         (zmq.RCVHWM, PEER_QUEUE_FRAMES),
-        (zmq.MAXMSGSIZE, PEER_FRAME_BYTES_MAX + CURVE_OVERHEAD_BYTES),
+        (zmq.MAXMSGSIZE, frame_bytes + CURVE_OVERHEAD_BYTES),
         (zmq.RECONNECT_IVL, RECONNECT_MS),
         (zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS),
         (zmq.HEARTBEAT_IVL, HEARTBEAT_MS),

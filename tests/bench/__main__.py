@@ -5,9 +5,10 @@ turn, and the best of each counts, for other work on the machine makes single fi
 ``--lan`` measures the replicated configuration instead, partly in virtual time, and the setting `copies`; ``--log`` the
 delivery log; ``--audit`` the audit of such logs, beside Spark's own shuffle and sort, and DuckDB; ``--topics`` messages
 on topics, subscriptions, rights, presence, and mail by number of stations; ``--live`` live messages against offered
-load, and floods. Exit codes: 0 done; 1 the bytes of header or what is logged of a message depend on the number of
-hosts, or the bytes of header on that of topics, a message was lost, a live one late, stations do not come to hold the
-same, or an audit takes more than its gate; 3 it could not be run.
+load, and floods; ``--publish`` broadcasts between stations on DEALERs and by PUB/SUB. Exit codes: 0 done; 1 the bytes
+of header or what is logged of a message depend on the number of hosts, or the bytes of header on that of topics, a
+message was lost, a live one late, stations do not come to hold the same, or an audit takes more than its gate; 3 it
+could not be run.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from bench import (
     live_tables,
     log_cost,
     mail_rate,
+    publish,
     tables,
     topic_costs,
     topic_fan,
@@ -90,6 +92,9 @@ def options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--live", action="store_true", help="instead: live messages against offered load, and what floods do"
+    )
+    parser.add_argument(
+        "--publish", action="store_true", help="instead: broadcasts between stations, DEALERs beside PUB/SUB"
     )
     parser.add_argument("--json", type=Path, default=Path("bench.json"), metavar="FILE", help="default %(default)s")
     given = parser.parse_args(arguments)
@@ -143,6 +148,8 @@ def chosen(given: argparse.Namespace) -> tuple[Measure, Callable[[Json], str], C
         return measure_topics, topic_tables.report, lambda found: True
     if given.live:
         return measure_live, live_tables.report, lambda found: live_flood.is_good(found["flood"])
+    if given.publish:
+        return publish.measure, publish.report, lambda found: True
     if given.audit:
         from bench import audit, audit_tables  # with Spark
 

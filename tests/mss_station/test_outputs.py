@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from peer_rig import unpublished
 
 from roamcast.middleware.delta_causal.past import Past
 from roamcast.middleware.effects import (
@@ -66,7 +67,10 @@ class Bench:
         members = [Member(slot, f"s{slot}", slot) for slot in (2, 3, 4)]
         links = Links(Identity("g", "s1", 1, 1, 1, 1), members, {}, lambda slot: 9, False)
         self.live = live = LivePort(links, self.tally, Clock())
-        peers = PeerPort(router, links, self.tally, {}.get, {}.get, lambda slot, seen: None, lambda *_: None, live)
+        published = unpublished(links, self.tally)
+        peers = PeerPort(
+            router, links, self.tally, {}.get, {}.get, lambda slot, seen: None, lambda *_: None, live, published
+        )
         self.peers = peers
         self.link(2, connection)
         hosts = HostPort(router, Settings(), self.tally, {}.get, lambda name, until: None, live.share)

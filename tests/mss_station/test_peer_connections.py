@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from peer_rig import unpublished
 
 from roamcast.middleware.link_effects import Identity
 from roamcast.middleware.links import Links
@@ -47,7 +48,10 @@ class Wires:
         links = Links(Identity("g", "hill", 3, 1, 1, 1), [], {}, lambda slot: 0, False)
         tally = Tally()
         live = LivePort(links, tally, Clock())
-        self.peers = PeerPort(router, links, tally, {}.get, {}.get, lambda slot, seen: None, lambda *_: None, live)
+        published = unpublished(links, tally)
+        self.peers = PeerPort(
+            router, links, tally, {}.get, {}.get, lambda slot, seen: None, lambda *_: None, live, published
+        )
         self.keys = {"dale": ("key-1",), "creek": ("key-c",)}
         self.made: list[tuple[str, str, Any, Any]] = []
         self.live: list[tuple[str, str, Any]] = []

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from peer_rig import unpublished
 
 from roamcast.middleware.delta_causal.past import Past
 from roamcast.middleware.lan_update.records import LanAck
@@ -52,6 +53,7 @@ class Port:
             lambda slot, seen: self.kept.update({slot: seen}),
             lambda *join: self.joins.append(join),
             LivePort(links, self.tally, Clock()),
+            unpublished(links, self.tally),
         )
         self.port.add(2, *connection)
 

@@ -22,6 +22,7 @@ from roamcast.middleware.lan_update.records import BUCKETS, Entry, LanAck, LanPa
 from roamcast.middleware.live_frames import LiveCast, LiveClock
 from roamcast.middleware.membership.frames import Join, Joined, JoinFrame, JoinRefused
 from roamcast.middleware.membership.view import Closing, Ending, GroupView, View
+from roamcast.middleware.publication import Hearing, Publish
 from roamcast.middleware.rows import PRESENCE, Item, Kind, Row, SpoolItem
 from roamcast.middleware.writes import HostEntry, LastValue, RecordImage
 from roamcast.transport.codec import DOWN, JOIN, JOIN_ANSWER, PEER, UP, encode_item
@@ -129,6 +130,8 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
         3, (_row(70_001, Kind.MAIL, b"x"), _row(70_004, Kind.MAIL, b"y")),
         ((70_001, Past(((WALL, 5),), WALL - 500_001)), (70_004, Past())),
     ),
+    "publish": Publish(BIG, 7_003, (0, 4)),
+    "hearing": Hearing(BIG, ()),
     "live-clock": LiveClock(1_700_000_000_000_000, 86_400_000_000, -250),
     "live-cast": LiveCast(
         WALL, 500_000, Past(((WALL - 9, 4), (WALL - 8, 3))), ((0, 12), (3, 70_000)), 200_000, MH[0], 7, Kind.TOPIC, 9,
