@@ -19,6 +19,7 @@ from roamcast.middleware.effects import Broadcast, Effect, Notice, Reject, SendP
 from roamcast.middleware.fifo_broadcast.batches import batches, first_sends
 from roamcast.middleware.fifo_broadcast.claims import ClaimMatrix
 from roamcast.middleware.fifo_broadcast.group_words import GroupWords
+from roamcast.middleware.fifo_broadcast.stamps import UNKNOWN_BASE, Stamps, is_stamp
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
 from roamcast.middleware.rows import CONTROL_KINDS, Kind, Row, Vector
@@ -56,6 +57,7 @@ class FifoEntity:
         self.body_to: Callable[[Row], frozenset[int] | None] = lambda row: None
         """Peers that get an own row whole, the others its header; None: all get it whole."""
         self.last_heard: dict[int, int] = {}
+        self.stamps = Stamps(own, table)
         self._early: dict[int, dict[int, Row]] = {}
         self._requests: dict[int, _Request] = {}
         self._asked_third: dict[int, int] = {}
@@ -156,42 +158,44 @@ class FifoEntity:
             return [], [Reject(sender, "bad-origin", f"station {sender} sent rows of {origin} unasked")]
         rows, early = self.table.origins[origin], self._early[origin]
         accepted: list[Row] = []
+        faults: list[Effect] = []
+        built_on_nothing = False
         for row in batch.rows:
             if (fault := self._fault(row, origin)) is not None:
-                return accepted, [Reject(sender, "bad-row", fault)]
+                faults.append(Reject(sender, "bad-row", fault))
+                break
             if row.n > self.known[origin]:
                 if origin in self.words.view.closed:
                     continue
                 self.known[origin] = row.n
-            if row.n > rows.stored + 1:
-                if row.n - rows.stored <= self.settings.out_of_order_max:
-                    early[row.n] = row
+            if not 0 < row.n - rows.stored <= self.settings.out_of_order_max:
                 continue
-            if row.n <= rows.stored:
-                continue
-            self.table.append(row)
-            accepted.append(row)
-            while (after := early.pop(rows.stored + 1, None)) is not None:
-                self.table.append(after)
-                accepted.append(after)
+            if row.steps is None or row.n not in early:
+                early[row.n] = row
+            if "base_newest" in self._mutants:
+                self.stamps.resolve(row)
+            while (head := early.pop(rows.stored + 1, None)) is not None:
+                if (gap := self.stamps.resolve(head)) is not None:
+                    built_on_nothing = True
+                    faults += [] if gap == UNKNOWN_BASE else [Reject(sender, "bad-row", f"row {head.id}: {gap}")]
+                    break
+                self.stamps.stored(head)
+                self.table.append(head)
+                accepted.append(head)
         if accepted:
-            for n in [n for n in early if n <= rows.stored]:
-                del early[n]
             self._stored(origin, now)
         self._update_request(origin, now, bool(accepted))
-        return accepted, []
+        request = self._requests.get(origin)
+        if built_on_nothing and request is not None and not request.tries:
+            request.due = now  # it is not on its way
+        return accepted, faults
 
     def _fault(self, row: Row, origin: int) -> str | None:
         if row.slot != origin or row.n < 1 or row.position is not None:
             return f"row ({row.slot}, {row.n}) in a batch of {origin}"
         if (row.kind in CONTROL_KINDS) == bool(row.size) or (row.lean and row.kind is not Kind.MAIL):
             return f"item of row ({row.slot}, {row.n})"
-        before = -1
-        for slot, value in row.stamp:
-            if slot <= before or slot == origin or slot not in self._early or value < 1:
-                return f"stamp of row ({row.slot}, {row.n})"
-            before = slot
-        return None
+        return None if is_stamp(row, self._early) else f"stamp of row ({row.slot}, {row.n})"
 
     def _went_back(self, peer: int, number: int) -> Effect:
         stored = self.table.origins[self.own].stored
@@ -224,6 +228,8 @@ class FifoEntity:
         self.known[sender] = max(self.known[sender], claims.sent)
         if self.own in claims.want:
             self._owe_full = True
+            if claims.full:  # as after a start
+                self.stamps.start_anew()
         for slot in self.origins:
             self._update_request(slot, now, False)
         return []
@@ -295,7 +301,8 @@ class FifoEntity:
             return []
         self.sent = rows[-1].n
         self._dirty = True
-        return first_sends(batches(self.own, rows, self.settings), self.peers, self.settings, self.body_to)
+        short = self.stamps.shorten(rows)
+        return first_sends(batches(self.own, short, self.settings), self.peers, self.settings, self.body_to)
 
     def tick(self, now: int, hlc: int) -> list[Effect]:
         """NACKs and CLAIMS that are due at `now`."""
