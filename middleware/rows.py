@@ -16,6 +16,12 @@ MH = tuple[int, int]
 MessageId = tuple[int, int]
 """(origin slot, number in the origin's stream)."""
 
+COUNTER_MAX = (1 << 40) - 1
+"""Number of a row in its stream: with the slot above it, it is the store's integer key."""
+
+CLOCK_MAX = (1 << 63) - 1
+"""Of a hybrid clock, microseconds."""
+
 Vector = tuple[int, ...]
 """One counter per slot, indexed by slot; entry k means "everything of k up to and including". Missing tail = 0."""
 
@@ -54,9 +60,22 @@ PRESENCE = 1 << 62
 """Topic number of the presence of host h: PRESENCE | h. Topics that people have made have smaller numbers."""
 
 
+@dataclass(slots=True, frozen=True)
+class Steps:
+    """What a row on its way says above row n-1 of the same origin."""
+
+    clock: int
+    """By how much its hybrid clock is higher, from 1; 0: `Row.hlc` says it."""
+    entries: tuple[tuple[int, int], ...]
+    """(slot, step): by how much the entry of S is higher, from 1. `Row.stamp` has the other entries that changed."""
+
+
 @dataclass(slots=True)
 class Row:
-    """One message. Immutable but for `position` (set once), `item` (a driver may drop cached bytes) and `lean`."""
+    """One message. Immutable but for `position` (set once), `item` (a driver may drop cached bytes) and `lean`.
+
+    One that came with `steps` gets its stamp and clock in values when its turn comes to be stored.
+    """
 
     slot: int
     """Origin station."""
@@ -86,6 +105,8 @@ class Row:
     """Place in this station's delivery order, from 1; None while it waits for its causal predecessors."""
     lean: bool = False
     """The item, of `size` bytes, is at other stations only: of mail to a host that was not expected here."""
+    steps: Steps | None = None
+    """Of a row on its way, which is in no table yet."""
 
     @property
     def held(self) -> int:

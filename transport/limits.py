@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from roamcast.middleware import rows
+
 BODY_BYTES_MAX = 256 << 10
 """Body of one message; the setting `message_bytes_max` can only lower it."""
 
@@ -24,8 +26,7 @@ NESTING_MAX = 4
 """Arrays within arrays in an unknown element."""
 
 SLOT_MAX = 1023
-COUNTER_MAX = (1 << 40) - 1
-"""Number of a row in its stream: with the slot above it, it is the store's integer key."""
+COUNTER_MAX = rows.COUNTER_MAX
 
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1

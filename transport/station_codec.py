@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from roamcast.middleware import station_frames as frames
 from roamcast.middleware.errors import ensure
 from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.live_frames import LiveCast, LiveClock
 from roamcast.middleware.publication import Hearing, Publish
-from roamcast.middleware.rows import SpoolItem
+from roamcast.middleware.rows import Row, SpoolItem
 from roamcast.transport import limits
 from roamcast.transport.group_codec import GROUP_LAYOUTS, GROUP_VIEW
 from roamcast.transport.host_codec import LIVE_KIND
@@ -57,14 +56,16 @@ from roamcast.transport.strict import Reader
 
 
 class _BatchLayout(Layout[frames.DataBatch]):
-    """DATA: the origin stands once in the frame; the rows carry the rest."""
+    """DATA: the origin stands once in the frame; the rows carry the rest, their numbers as differences."""
 
     def read(self, reader: Reader) -> frames.DataBatch:
         origin = SLOT.read(reader)
-        rows = tuple([read_row(reader, origin) for _ in range(reader.count(limits.ROWS_MAX))])
-        if any(one.n >= other.n for one, other in pairwise(rows)):
-            raise reader.refuse("row numbers do not ascend")
-        return frames.DataBatch(origin, rows, LIVE_TAGS.read(reader))
+        rows: list[Row] = []
+        before = 0
+        for _ in range(reader.count(limits.ROWS_MAX)):
+            rows.append(read_row(reader, origin, before, may_be_short=True))
+            before = rows[-1].n
+        return frames.DataBatch(origin, tuple(rows), LIVE_TAGS.read(reader))
 
 
 class _BodyLayout(Layout[frames.Body]):
@@ -84,7 +85,13 @@ def _plain_body(body: SpoolItem) -> tuple[int, bytes]:
 _BODY = group(COUNTER, octets(1, limits.ITEM_BYTES_MAX))
 _BODIES = ascending(_BODY, limits.NUMBERS_MAX, itemgetter(0))
 _PLAIN_BODIES = Field(_BODIES.read, lambda bodies: _BODIES.plain(map(_plain_body, bodies)))
-_ROWS = Field(lambda reader: (), lambda rows: [plain_row(row) for row in rows])
+
+
+def _plain_rows(rows: tuple[Row, ...]) -> list[Any]:
+    return [plain_row(row, rows[at - 1].n if at else 0) for at, row in enumerate(rows)]
+
+
+_ROWS = Field(lambda reader: (), _plain_rows)
 _WANT = array(SLOT, limits.STATIONS_MAX)
 _BEYOND = optional(record(Beyond, integer(1, limits.MARK_MAX), PAIRS, PAIRS, PAIRS, SLOTS))
 _AUDIENCES = ascending(integer(0, limits.UINT32_MAX), limits.AUDIENCES_MAX, int)

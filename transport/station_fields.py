@@ -13,9 +13,11 @@ from roamcast.middleware.rows import Kind, Row, SpoolItem
 from roamcast.transport import limits
 from roamcast.transport.layout import COUNTER, NATURAL, PAIRS, SLOT, UINT64, Field, array, group, integer
 from roamcast.transport.limits import COUNTER_MAX, INT64_MAX, SLOT_MAX
+from roamcast.transport.steps_field import plain_steps, read_steps
 from roamcast.transport.strict import BYTES, MAP, Reader
 
 ROW_ELEMENTS: Final = 11
+SHORT_ROW_ELEMENTS: Final = 10
 ROW_KINDS: Final = tuple(Kind)
 SPOOLED_PLAIN, SPOOLED_ON_TOPIC = 3, 6
 SLOTS_BYTES_MAX: Final = (SLOT_MAX >> 3) + 1
@@ -88,13 +90,19 @@ def _plain_ext(entries: dict[str, bytes]) -> dict[str, bytes]:
     return {key: entries[key] for key in sorted(entries, key=_key_order)}
 
 
-def read_row(reader: Reader, origin: int) -> Row:
-    """The row of `origin` at the cursor. Raises DecodeError."""
-    if reader.count(ROW_ELEMENTS) != ROW_ELEMENTS:
-        raise reader.refuse(f"row of {ROW_ELEMENTS} elements expected")
-    n, hlc, host, incarnation, number, e, c, kind, addressee = reader.integers(9)
+def read_row(reader: Reader, origin: int, before: int = 0, may_be_short: bool = False) -> Row:
+    """The row of `origin` at the cursor; `before`: number of the one before it in the frame. Raises DecodeError."""
+    count = reader.count(ROW_ELEMENTS)
+    is_short = may_be_short and count == SHORT_ROW_ELEMENTS
+    if count != ROW_ELEMENTS and not is_short:
+        raise reader.refuse(f"row of {ROW_ELEMENTS} elements expected, on its first way of {SHORT_ROW_ELEMENTS}")
+    hlc = 0
+    if is_short:
+        rise, host, incarnation, number, e, c, kind, addressee = reader.integers(8)
+    else:
+        rise, hlc, host, incarnation, number, e, c, kind, addressee = reader.integers(9)
     if not (
-        1 <= n <= COUNTER_MAX
+        1 <= rise <= COUNTER_MAX - before
         and 0 <= hlc <= INT64_MAX
         and 0 <= host <= INT64_MAX
         and 0 <= incarnation <= limits.UINT64_MAX
@@ -105,12 +113,16 @@ def read_row(reader: Reader, origin: int) -> Row:
         and 0 <= addressee <= INT64_MAX
     ):
         raise reader.refuse("a number of the row is out of range")
-    stamp = PAIRS.read(reader)
+    steps = None
+    if is_short:
+        hlc, stamp, steps = read_steps(reader)
+    else:
+        stamp = PAIRS.read(reader)
     item, size = _read_body(reader)
-    taken, lean = (e, c), item is None
     return Row(
-        origin, n, stamp, hlc, ROW_KINDS[kind], host, incarnation, number, taken, addressee, item, size, None, lean
-    )
+        origin, before + rise, stamp, hlc, ROW_KINDS[kind], host, incarnation, number, (e, c), addressee, item, size,
+        None, item is None, steps,
+    )  # fmt: skip
 
 
 def _read_body(reader: Reader) -> tuple[bytes | None, int]:
@@ -121,12 +133,15 @@ def _read_body(reader: Reader) -> tuple[bytes | None, int]:
     return None, reader.integer(1, limits.ITEM_BYTES_MAX)
 
 
-def plain_row(row: Row) -> list[Any]:
-    """The row, for an encoder; its origin stands elsewhere in the frame."""
+def plain_row(row: Row, before: int = 0) -> list[Any]:
+    """The row, for an encoder; its origin stands elsewhere in the frame, as does the number of the row before it."""
     ensure(row.item is not None or row.lean, f"row {row.id} is sent without its item")
     e, c = row.taken
-    head = [row.n, row.hlc, row.host, row.incarnation, row.number, e, c, int(row.kind), row.addressee]
-    return [*head, PAIRS.plain(row.stamp), row.size if row.lean else row.item]
+    who = [row.host, row.incarnation, row.number, e, c, int(row.kind), row.addressee]
+    body = row.size if row.lean else row.item
+    if row.steps is not None:
+        return [row.n - before, *who, plain_steps(row.hlc, row.stamp, row.steps), body]
+    return [row.n - before, row.hlc, *who, PAIRS.plain(row.stamp), body]
 
 
 def _read_spool_item(reader: Reader) -> SpoolItem:

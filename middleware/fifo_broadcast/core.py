@@ -20,6 +20,7 @@ from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.fifo_broadcast.forwarding import Forwarding
 from roamcast.middleware.fifo_broadcast.layout import FLAT, Layout
 from roamcast.middleware.fifo_broadcast.repair import Repair
+from roamcast.middleware.fifo_broadcast.stamps import UNKNOWN_BASE, is_stamp
 from roamcast.middleware.fifo_broadcast.standing import GUARD, Standing
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
@@ -113,42 +114,43 @@ class FifoEntity(Standing):
             return [], [Reject(sender, "bad-origin", f"station {sender} sent rows of {origin} unasked")]
         rows, early = self.table.origins[origin], self._early[origin]
         accepted: list[Row] = []
+        faults: list[Effect] = []
+        built_on_nothing = False
         for row in batch.rows:
             if (fault := self._fault(row, origin)) is not None:
-                return accepted, [Reject(sender, "bad-row", fault)]
+                faults.append(Reject(sender, "bad-row", fault))
+                break
             if row.n > self.known[origin]:
                 if origin in self.words.view.closed:
                     continue
                 self.known[origin] = row.n
-            if row.n > rows.stored + 1:
-                if row.n - rows.stored <= self.settings.out_of_order_max:
-                    early[row.n] = row
+            if not 0 < row.n - rows.stored <= self.settings.out_of_order_max:
                 continue
-            if row.n <= rows.stored:
-                continue
-            self.table.append(row)
-            accepted.append(row)
-            while (after := early.pop(rows.stored + 1, None)) is not None:
-                self.table.append(after)
-                accepted.append(after)
+            if row.steps is None or row.n not in early:
+                early[row.n] = row
+            if "base_newest" in self.mutants:
+                self.stamps.resolve(row)
+            while (head := early.pop(rows.stored + 1, None)) is not None:
+                if (gap := self.stamps.resolve(head)) is not None:
+                    built_on_nothing = True
+                    faults += [] if gap == UNKNOWN_BASE else [Reject(sender, "bad-row", f"row {head.id}: {gap}")]
+                    break
+                self.stamps.stored(head)
+                self.table.append(head)
+                accepted.append(head)
         if accepted:
-            for n in [n for n in early if n <= rows.stored]:
-                del early[n]
             self._stored(origin, now)
         self._repair.update(origin, now, bool(accepted))
-        return accepted, []
+        if built_on_nothing:
+            self._repair.hurry(origin, now)
+        return accepted, faults
 
     def _fault(self, row: Row, origin: int) -> str | None:
         if row.slot != origin or row.n < 1 or row.position is not None:
             return f"row ({row.slot}, {row.n}) in a batch of {origin}"
         if (row.kind in CONTROL_KINDS) == bool(row.size) or (row.lean and row.kind is not Kind.MAIL):
             return f"item of row ({row.slot}, {row.n})"
-        before = -1
-        for slot, value in row.stamp:
-            if slot <= before or slot == origin or slot not in self._early or value < 1:
-                return f"stamp of row ({row.slot}, {row.n})"
-            before = slot
-        return None
+        return None if is_stamp(row, self._early) else f"stamp of row ({row.slot}, {row.n})"
 
     def _went_back(self, peer: int, number: int) -> Effect:
         stored = self.table.origins[self.own].stored
@@ -180,6 +182,8 @@ class FifoEntity(Standing):
             self._merge_beyond(sender, beyond)
         if self.own in claims.want:
             self._announcing.wanted_by(sender)
+            if claims.full:  # as after a start
+                self.stamps.start_anew()
         for slot in self.origins:
             self._repair.update(slot, now, False)
         return []

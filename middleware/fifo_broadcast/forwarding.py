@@ -106,7 +106,7 @@ class Forwarding:
 
     def _send(self, origin: int, rows: Sequence[Row], to: tuple[int, ...]) -> list[Effect]:
         standing = self._standing
-        cut = batches(origin, rows, standing.settings)
+        cut = batches(origin, standing.stamps.shorten(rows, to), standing.settings)
         return first_sends(cut, to, standing.settings, self._whole_to, everybody=to == standing.peers)
 
     def _whole_to(self, row: Row) -> frozenset[int] | None:

@@ -49,6 +49,12 @@ class Repair:
             answered = request.tries > 0 and stored >= request.asked_to
             self._requests[origin] = _Request(now if answered else now + standing.settings.nack_timeout)
 
+    def hurry(self, origin: int, now: int) -> None:
+        """What is missing is not on its way: ask at once, for the first time."""
+        request = self._requests.get(origin)
+        if request is not None and not request.tries:
+            request.due = now
+
     def answer(self, sender: int, nack: Nack) -> list[Effect]:
         """From the table, at most nack_rows_max rows or nack_bytes_max bytes."""
         standing = self._standing

@@ -9,6 +9,7 @@ from roamcast.middleware.fifo_broadcast.claims import Level
 from roamcast.middleware.fifo_broadcast.group_words import GroupWords
 from roamcast.middleware.fifo_broadcast.layout import Layout
 from roamcast.middleware.fifo_broadcast.place import Place
+from roamcast.middleware.fifo_broadcast.stamps import Stamps
 from roamcast.middleware.membership.view import View
 from roamcast.middleware.message_table import MessageTable
 from roamcast.middleware.settings import Settings
@@ -41,6 +42,7 @@ class Standing:
         )
         """All have stored what was dropped here, and none needs it; that they know so, they have to say again."""
         self.known = table.vector("stored")
+        self.stamps = Stamps(own, table)
         self.last_heard: dict[int, int] = {}
         self.down: dict[int, tuple[int, ...]] = {}
         """By gateway near: whom it sees and does not hear."""

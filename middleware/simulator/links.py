@@ -254,13 +254,14 @@ class WiredNet:
         if self._cut_until and self._parted(source, target):
             return
         copies = 2 if model.wired_repeat and rng.random() < model.wired_repeat else 1
-        for _ in range(copies):
+        for number in range(copies):
             if model.wired_loss and rng.random() < model.wired_loss:
                 continue
             delay = rng.randint(*model.wired_delay)
             if model.wired_slow and rng.random() < model.wired_slow:
                 delay += 10 * model.wired_delay[1]
-            self._world.after(delay, self._arrive, source, target, frame)
+            copy = on_the_wire(frame, _nothing_left_out) if number else frame
+            self._world.after(delay, self._arrive, source, target, copy)
 
     def _arrive(self, source: int, target: int, frame: PeerFrame) -> None:
         station = self.stations.get(target)
@@ -301,10 +302,15 @@ def on_the_wire(frame: PeerFrame, load: Callable[[int, int], bytes]) -> PeerFram
             return frame
 
 
+def _nothing_left_out(slot: int, n: int) -> bytes:
+    raise KeyError(slot, n)
+
+
 def copy_row(row: Row, load: Callable[[int, int], bytes]) -> Row:
-    """A row as it arrives: without position."""
+    """A row as it arrives: without position, and without the clock if its steps say that."""
     item = row.item if row.item is not None or row.lean else load(row.slot, row.n)
+    hlc = 0 if row.steps is not None and row.steps.clock else row.hlc
     return Row(
-        row.slot, row.n, row.stamp, row.hlc, row.kind, row.host, row.incarnation, row.number,
-        row.taken, row.addressee, item, row.size, None, row.lean,
+        row.slot, row.n, row.stamp, hlc, row.kind, row.host, row.incarnation, row.number,
+        row.taken, row.addressee, item, row.size, None, row.lean, row.steps,
     )  # fmt: skip

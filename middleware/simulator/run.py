@@ -17,7 +17,7 @@ from roamcast.middleware.simulator.checkers import Judge, Violation
 from roamcast.middleware.simulator.composite.drawing import draw_layout
 from roamcast.middleware.simulator.composite.node import ClusterStationNode, unstable
 from roamcast.middleware.simulator.counting import counts
-from roamcast.middleware.simulator.disk import Disk, apply_writes, copy_state, disk_faults
+from roamcast.middleware.simulator.disk import Disk, copy_state, disk_faults
 from roamcast.middleware.simulator.faults import Adversary
 from roamcast.middleware.simulator.habits import Habits, apply_facts, copy_image
 from roamcast.middleware.simulator.links import RadioNet, WiredNet
@@ -27,6 +27,7 @@ from roamcast.middleware.simulator.losses import Losses
 from roamcast.middleware.simulator.operators import Operators
 from roamcast.middleware.simulator.quiescence import Meter, undrained, unsettled
 from roamcast.middleware.simulator.result import Playable, Result
+from roamcast.middleware.simulator.same_rows import SameRows
 from roamcast.middleware.simulator.scenario import Options, draw, stream
 from roamcast.middleware.simulator.station_faults import StationFaults
 from roamcast.middleware.simulator.world import Trace, World
@@ -57,6 +58,7 @@ class Simulation:
         self.ended: dict[int, int] = {}
         """Stations that the configuration calls ended -> heir; 0: lost."""
         self.stations: dict[int, ClusterStationNode] = {}
+        self._rows = SameRows(self.stations)
         self.layout = FLAT
         self._version = 0
         self.hosts: list[LiveHost] = []
@@ -92,7 +94,7 @@ class Simulation:
     def _station(self, slot: int, founders: tuple[int, ...], state: DurableState) -> ClusterStationNode:
         rng = stream(self._seed, f"station {slot}")
         faults = disk_faults(sorted(self._mutants), "station")
-        disk = Disk(state, apply_writes, copy_state, stream(self._seed, f"disk {slot}"), faults)
+        disk = Disk(state, self._rows.apply, copy_state, stream(self._seed, f"disk {slot}"), faults)
         options = self.options
         node = ClusterStationNode(
             self.world, self.trace, self.radio, self.wired, slot, founders, options.settings(), disk,

@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "analytics"))
 
 from bench import (
+    causal_headers,
     fan_out,
     headers,
     lan,
@@ -72,7 +73,7 @@ def options(arguments: list[str]) -> argparse.Namespace:
         prog="dev.py bench",
         description="CPU, latency, handoff time, memory and header bytes of stations, beside bare pyzmq in the same "
         "run. Exit code 1: the bytes of header depend on the number of hosts, a handoff lost something, or stations "
-        "do not come to hold the same; 3: it could not be run.",
+        "do not come to hold the same, or causal headers are above 8 + 2 x stations; 3: it could not be run.",
     )
     parser.add_argument("--quick", action="store_true", help="about a minute: fewer and shorter rounds")
     parser.add_argument("--hosts", default="100,1000", help="fan-outs to measure, with commas (default %(default)s)")
@@ -89,6 +90,9 @@ def options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--topics", action="store_true", help="instead: topics, subscriptions, rights, presence; mail by stations"
+    )
+    parser.add_argument(
+        "--headers", action="store_true", help="instead: causal headers by number of stations and by who sends"
     )
     parser.add_argument(
         "--live", action="store_true", help="instead: live messages against offered load, and what floods do"
@@ -144,6 +148,8 @@ def chosen(given: argparse.Namespace) -> tuple[Measure, Callable[[Json], str], C
         return measure_lan, lan_tables.report, lambda found: True
     if given.log:
         return lambda home, plan: {"log": log_cost.measure(home, plan)}, log_cost.report, lambda found: True
+    if given.headers:
+        return measure_headers, lambda found: causal_headers.report(found["headers"]), are_within_bound
     if given.topics:
         return measure_topics, topic_tables.report, lambda found: True
     if given.live:
@@ -155,6 +161,16 @@ def chosen(given: argparse.Namespace) -> tuple[Measure, Callable[[Json], str], C
 
         return audit.measure, audit_tables.report, audit_tables.is_good
     return measure, report, is_good
+
+
+def measure_headers(home: Path, plan: Plan) -> Json:
+    """The section of --headers."""
+    return {"headers": causal_headers.measure(plan)}
+
+
+def are_within_bound(found: Json) -> bool:
+    """The verdict of --headers."""
+    return causal_headers.is_good(found["headers"])
 
 
 def measure_lan(home: Path, plan: Plan) -> Json:
@@ -207,7 +223,7 @@ def main(arguments: list[str]) -> int:
     plan = (quick_plan if given.quick else default_plan)(given.hosts)
     signal.signal(signal.SIGALRM, give_up)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    signal.alarm(LONG_LIMIT_S if given.audit or given.topics or given.live else LIMIT_S)
+    signal.alarm(LONG_LIMIT_S if given.audit or given.topics or given.live or given.headers else LIMIT_S)
     plan.say(load_line("before"))
     home = Path(tempfile.mkdtemp(prefix="roamcast-bench-"))
     try:

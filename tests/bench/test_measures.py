@@ -54,7 +54,8 @@ def test_headers_are_equal_only_if_both_links_agree():
     ten = {"hosts": 10, "host_link": 26.0, "between_stations": 67.0}
     assert headers_are_equal([ten, {**ten, "hosts": 1_000}])
     assert not headers_are_equal([ten, {**ten, "host_link": 27.0}])
-    assert not headers_are_equal([ten, {**ten, "between_stations": 67.5}])
+    assert headers_are_equal([ten, {**ten, "between_stations": 69.0}]), "steps of clocks"
+    assert not headers_are_equal([ten, {**ten, "between_stations": 69.5}])
 
 
 class Work:

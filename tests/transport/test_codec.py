@@ -261,7 +261,8 @@ ROW = [5, 0, 1, 1, 1, 1, 1, 0, 0, [0, 1, 2, 1], b""]
     [
         [[*ROW, 1]],  # rows do not grow
         [ROW[:-1]],
-        [ROW, ROW],  # numbers must ascend
+        [ROW, [0, *ROW[1:]]],  # numbers must ascend
+        [ROW, [(1 << 40) - 5, *ROW[1:]]],
         [[*ROW[:9], [1], b""]],
         [[*ROW[:9], [2, 1, 0, 1], b""]],  # slots must ascend
         [[*ROW[:9], [0, 1, 0, 2], b""]],
@@ -275,7 +276,7 @@ ROW = [5, 0, 1, 1, 1, 1, 1, 0, 0, [0, 1, 2, 1], b""]
 )
 def test_a_bad_row_is_refused(rows: list[Any]) -> None:
     with pytest.raises(DecodeError):
-        decode_peer(dumps([40, 3, rows]))
+        decode_peer(dumps([40, 3, rows, []]))
 
 
 def test_ext_keys_have_one_order_and_none_comes_twice() -> None:

@@ -26,6 +26,7 @@ from roamcast.transport.group_codec import RECORD_STATES
 from roamcast.transport.join_codec import JOIN_BYTES_MAX
 from roamcast.transport.lan_codec import DOMAIN
 from roamcast.transport.station_fields import ROW_KINDS, SLOTS_BYTES_MAX
+from roamcast.transport.steps_field import STEPS_BYTES_MAX
 from roamcast.transport.toml_files import NAME
 
 EXAMPLES = runpy.run_path(str(Path(__file__).parents[1] / "vectors" / "examples.py"))
@@ -191,6 +192,7 @@ def test_sizes_of_limits_py_are_those_of_the_contract() -> None:
     assert RULES["lan-value"] == f"bstr .size (0..{limits.LAN_VALUE_BYTES_MAX}) / null"
     assert f"signature: bstr .size {limits.SIGNATURE_BYTES}," in RULES["lan-entry"]
     assert RULES["member"] == f"1..{limits.SLOT_MAX}"
+    assert f"steps: bstr .size (1..{STEPS_BYTES_MAX})," in RULES["short-row"]
     assert RULES["slots"] == f"bstr .size (0..{SLOTS_BYTES_MAX})"
     assert RULES["place"] == f"{-limits.PLACE_MAX - 1}..{limits.PLACE_MAX}"
     assert RULES["shift"] == f"0..{limits.PLACE_MAX}"
@@ -218,8 +220,9 @@ def test_sizes_of_limits_py_are_those_of_the_contract() -> None:
 
 
 def test_kinds_of_rows_are_those_of_the_contract() -> None:
-    *_, kind = [part for part in elements(RULES["row"]) if part.startswith("kind")]
-    assert kind == f"kind: 0..{len(Kind) - 1}"
+    for rule in ("row", "short-row"):
+        *_, kind = [part for part in elements(RULES[rule]) if part.startswith("kind")]
+        assert kind == f"kind: 0..{len(Kind) - 1}"
     assert [int(kind) for kind in ROW_KINDS] == list(range(len(Kind))), "the index is the number"
 
 

@@ -23,7 +23,7 @@ from roamcast.middleware.live_frames import LiveCast, LiveClock
 from roamcast.middleware.membership.frames import Join, Joined, JoinFrame, JoinRefused
 from roamcast.middleware.membership.view import Closing, Ending, GroupView, View
 from roamcast.middleware.publication import Hearing, Publish
-from roamcast.middleware.rows import PRESENCE, Item, Kind, Row, SpoolItem
+from roamcast.middleware.rows import PRESENCE, Item, Kind, Row, SpoolItem, Steps
 from roamcast.middleware.writes import HostEntry, LastValue, RecordImage
 from roamcast.transport.codec import DOWN, JOIN, JOIN_ANSWER, PEER, UP, encode_item
 
@@ -144,6 +144,14 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
             _row(70_000, Kind.BROADCAST, encode_item(BROADCAST)),
             _row(70_001, Kind.MAIL, encode_item(MAIL), stamp=(), addressee=5 << 32 | 1),
             _row(70_003, Kind.EXPIRE, b"", number=0, taken=(0, 0)),
+        ),
+    ),
+    "rows-steps": sf.DataBatch(
+        3,
+        (
+            _row(70_000, Kind.MAIL, b"x", stamp=((9, 70),), hlc=0, steps=Steps(7_000, ((0, 1), (2, 31), (5, 32)))),
+            _row(70_001, Kind.MAIL, b"y", stamp=(), hlc=0, steps=Steps(1, ())),
+            _row(70_003, Kind.MAIL, b"z", stamp=(), steps=Steps(0, ((1023, (1 << 40) - 1),))),
         ),
     ),
     "rows-topics": sf.DataBatch(

@@ -85,7 +85,7 @@ class Group:
                     self.faults.append((source, effect))
                     continue
             flights = [(source, target, on_the_wire(frame, self._never)) for target in targets]
-            self.sent += flights
+            self.sent += [(source, target, on_the_wire(frame, self._never)) for target in targets]
             self.wire += [flight for flight in flights if not self.lose(*flight)]
 
     @staticmethod

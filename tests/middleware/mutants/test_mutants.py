@@ -21,7 +21,7 @@ AT_ONCE = (
     "late_ack_lost", "disk:PutRow", "late:PutRow", "disk:PlaceRow", "disk:PutLastSeq", "disk:PutRecord:state=open",
     "disk:PutRecord:state=moved", "disk:DropRecord", "disk:SpoolAdd", "disk:SpoolTrim", "disk:DropSpoolItems",
     "agent-disk:Queued", "agent-late:Queued", "agent-disk:Sent", "agent-disk:Acked", "agent-late:Acked",
-    "agent-disk:NewIncarnation",
+    "agent-disk:NewIncarnation", "base_newest",
 )  # fmt: skip
 """Found among the first seeds of any kind."""
 
