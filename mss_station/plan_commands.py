@@ -20,8 +20,7 @@ FIXED_COST: Final = 100.0
 """R and F where nothing else is said, as measured: docs/protocols/clusters.md."""
 
 HOPS_FLAT: Final = (1, 2, 3)
-HOPS_ONE_GATEWAY: Final = (2, 4, 6)
-HOPS_PAIRS: Final = (2, 5, 8)
+HOPS_CLUSTERS: Final = (2, 4, 6)
 """Until all have a row, all have it known to be stable, all know that of all: without waiting for a claims tick."""
 
 ABOUT: Final = (
@@ -85,7 +84,7 @@ def plan_of(stations: int, rate: float, fixed: float) -> Json:
         "gateways": len(layout.standbys),
         "station": _rounded(load(stations, size, 1, rate, fixed)),
         "gateway": _rounded(load(stations, size, 2, rate, fixed)),
-        "hops": HOPS_PAIRS if len(ids) > 2 else HOPS_ONE_GATEWAY,
+        "hops": HOPS_CLUSTERS,
     }
     standbys = tuple(f"s{slot}" for slot in sorted(layout.standbys))
     setting = str(Clusters(tuple(zip(names, ids, strict=True)), standbys))

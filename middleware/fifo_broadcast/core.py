@@ -232,7 +232,7 @@ class FifoEntity(Standing):
     def tick(self, now: int, hlc: int) -> list[Effect]:
         """NACKs and CLAIMS that are due at `now`."""
         out, self.notices = self.notices, []
-        out += self._repair.ask(now, {slot: min(early) for slot, early in self._early.items() if early})
+        out += self._repair.ask(now, self._early)
         return out + self._announcing.tick(now, hlc, self.sent)
 
     def full_claims(self, hlc: int) -> Claims:

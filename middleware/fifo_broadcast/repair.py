@@ -5,6 +5,7 @@ Source: fifo-broadcast.md Q4: first whoever brings the stream; after two vain re
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from roamcast.middleware.effects import Effect, Reject, SendPeer
@@ -68,18 +69,18 @@ class Repair:
             return [SendPeer(sender, batch)]
         return []
 
-    def ask(self, now: int, earliest: dict[int, int]) -> list[Effect]:
-        """The requests that are due. `earliest`, by origin: the lowest number that came out of order, if any did."""
+    def ask(self, now: int, early: Mapping[int, Collection[int]]) -> list[Effect]:
+        """The requests that are due. `early`, by origin: the numbers that came out of order."""
         due = [item for item in sorted(self._requests.items()) if item[1].due <= now]
-        asked = [self._ask(origin, request, earliest.get(origin, 0), now) for origin, request in due]
+        asked = [self._ask(origin, request, early[origin], now) for origin, request in due]
         return [effect for effect in asked if effect is not None]
 
-    def _ask(self, origin: int, request: _Request, early: int, now: int) -> Effect | None:
+    def _ask(self, origin: int, request: _Request, early: Collection[int], now: int) -> Effect | None:
         standing, settings = self._standing, self._standing.settings
         first = standing.table.origins[origin].stored + 1
         last = min(standing.known[origin], first + settings.nack_rows_max - 1)
         if early:
-            last = min(last, max(first, early - 1))
+            last = min(last, max(first, min(early) - 1))
         target = self._target(origin, request, first, now)
         if target != origin:
             self._asked_third[origin] = target

@@ -23,6 +23,15 @@ def counts(simulation: Simulation) -> dict[str, int]:
         "events": simulation.world.events_run,
         "values": judge.topics.values,
         **{name: simulation.wired.counts.get(name, 0) for name in FRAMES},
+        **(_clusters(simulation) if simulation.options.clusters else {}),
         **({"live": live.sent, "live-given": live.given} if simulation.options.live else {}),
         "given-up": 0 if judge.losses is None else len(judge.losses.bodies),
+    }
+
+
+def _clusters(simulation: Simulation) -> dict[str, int]:
+    stations = simulation.stations.values()
+    parted = sum(event[1:2] == ("notice",) and event[4] == "clusters-parted" for event in simulation.trace.events)
+    return {name: sum(node.sends[name] for node in stations) for name in next(iter(stations)).sends} | {
+        "parted": parted
     }

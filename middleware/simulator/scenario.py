@@ -352,5 +352,6 @@ def _draw_clusters(scenario: str, seed: int) -> dict[str, Any]:
         "stations": pick("composite stations", 3, 4, 5, 5, 6, 6, 7, 8, 9),
         "gateways_count": pick("gateways", 0, 1, 2, 4),
         "layouts_count": pick("layouts", 0, 0, 1, 2),
-        "heartbeat": pick("heartbeat", 150 * MS, 400 * MS, SECOND),
+        "duration": pick("composite duration", 300 * MS, SECOND, 2 * SECOND),
+        "heartbeat": pick("heartbeat", 80 * MS, 250 * MS, SECOND),
     }

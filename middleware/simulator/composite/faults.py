@@ -27,7 +27,7 @@ class ClusterFaults:
         if able:
             station = self._sim.stations[rng.choice(able)]
             station.crash()
-            self._later(rng.randint(0, self._sim.options.duration // 2), station.start_again, station.life)
+            self._later(rng.randint(0, self._sim.options.duration), station.start_again, station.life)
 
     def relayout(self, rng: Random) -> None:
         """The configuration has other clusters, or none; each station hears of it after a while."""

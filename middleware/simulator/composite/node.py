@@ -25,6 +25,8 @@ class ClusterStationNode(LiveStationNode):
         self.version = 0
         self.told_stable: dict[int, int] = {}
         """By origin: the highest number that it has ever called stable."""
+        self.sends = dict.fromkeys(("forwarded", "by-standby", "directly"), 0)
+        """First sends: of rows of others, of these by a standby; and of own rows to far stations."""
         self._checked: tuple[dict[int, int], dict[int, int]] = ({}, {})
 
     def relayout(self, version: int, layout: Layout) -> None:
@@ -43,6 +45,8 @@ class ClusterStationNode(LiveStationNode):
         if self.layout is not FLAT:
             self.put("set_layout", self.layout)
         self._checked = ({}, {})
+        self._stable: list[int] = []
+        self._known_stable: list[int] = []
 
     def _run(self, inbox: list[tuple[str, tuple[Any, ...]]]) -> None:
         super()._run(inbox)
@@ -53,10 +57,14 @@ class ClusterStationNode(LiveStationNode):
         """(1) of fifo-broadcast.md (c): what is called stable, or known to be, is so at this instant."""
         assert self.core is not None
         fifo = self.core.ledger.fifo
-        for j in fifo.origins:
-            self.told_stable[j] = max(self.told_stable.get(j, 0), fifo.stable[j])
-        self._check("stable", self._checked[0], fifo.stable, lambda node, j: node.stored(j))
-        self._check("known stable", self._checked[1], fifo.known_stable, lambda node, j: node.told_stable.get(j, 0))
+        if fifo.stable != self._stable:
+            self._stable = list(fifo.stable)
+            for j in fifo.origins:
+                self.told_stable[j] = max(self.told_stable.get(j, 0), fifo.stable[j])
+            self._check("stable", self._checked[0], fifo.stable, lambda node, j: node.stored(j))
+        if fifo.known_stable != self._known_stable:
+            self._known_stable = list(fifo.known_stable)
+            self._check("known stable", self._checked[1], fifo.known_stable, lambda node, j: node.told_stable.get(j, 0))
 
     def stored(self, origin: int) -> int:
         """How far it has the stream durably."""
@@ -79,7 +87,7 @@ class ClusterStationNode(LiveStationNode):
             checked[j] = value
 
     def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, Broadcast) and isinstance(effect.frame, DataBatch):
+        if self.watched and isinstance(effect, Broadcast) and isinstance(effect.frame, DataBatch):
             self._check_first_send(effect.frame, effect.to)
         super()._perform(effect)
 
@@ -87,6 +95,9 @@ class ClusterStationNode(LiveStationNode):
         """Rows go to stations of other clusters only while no gateway to them is heard."""
         assert self.core is not None
         fifo = self.core.ledger.fifo
+        if batch.origin != self.slot:
+            self.sends["forwarded"] += 1
+            self.sends["by-standby"] += self.slot in fifo.layout.standbys
         layout, living, now = fifo.layout, fifo.words.view.living, self.core.ledger.now
         down_after = fifo.settings.down_after
         if layout.parted(living):
@@ -94,6 +105,7 @@ class ClusterStationNode(LiveStationNode):
         for slot in fifo.peers if to is None else to:
             if slot in layout.near(self.slot, living):
                 continue
+            self.sends["directly"] += 1
             shared = layout.group(layout.of(self.slot)[0], layout.of(slot)[0])
             heard = [i for i in shared if i in living and now - fifo.last_heard.get(i, now - down_after) < down_after]
             if heard:
