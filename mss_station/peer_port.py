@@ -90,8 +90,8 @@ class PeerPort:
         self._retired = retired
         self._remember = remember
         self.newly_linked: list[int] = []
-        """Peers that have come to be linked, or may have missed what was published, since the server last looked."""
-        published.send, published.deafened = self.send, lambda slot: self.newly_linked.append(slot)
+        """Peers that have come to be linked since the server last looked."""
+        published.send = self.send
         self.stop_text: str | None = None
         """Why this process must end, once a peer has shown that the store went back."""
         self.retired_text: str | None = None

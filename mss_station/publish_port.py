@@ -103,6 +103,7 @@ class PublishPort:
     """Of one station process.
 
     Args:
+        own: slot of this station.
         above: with more peers than this the station publishes.
         keys: CURVE keys of all active peers, those of a rotation that is under way among them.
     """
@@ -113,6 +114,7 @@ class PublishPort:
         tally: Tally,
         loop: Loop,
         sockets: PublishSockets,
+        own: int,
         above: Callable[[], int],
         keys: Callable[[], frozenset[str]],
     ) -> None:
@@ -120,6 +122,7 @@ class PublishPort:
         self._tally = tally
         self._now = loop.clock.now
         self._sockets = sockets
+        self._own = own
         self._many = ManySockets()
         loop.watch(self._many.descriptor, self._many.read)
         self._above = above
@@ -136,8 +139,6 @@ class PublishPort:
         """Sends to one linked peer."""
         self.feed: Feed = lambda slot, frame: None
         """Takes what peers have published."""
-        self.deafened: Callable[[int], None] = lambda slot: None
-        """Told of a peer that hears nothing any more, and may have missed something."""
 
     # ---- peers ----
 
@@ -184,7 +185,7 @@ class PublishPort:
         """What a linked peer says."""
         if isinstance(frame, Hearing):
             if self._publication is not None and self._publication.take(slot, frame, self._now()):
-                self.deafened(slot)
+                self.feed(slot, Claims(False, (), (), (), 0, 0, want=(self._own,)))  # it may have missed some
         elif slot in self._peers:
             self._peers[slot].offer = frame
 

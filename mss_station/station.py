@@ -308,9 +308,9 @@ class Station:
         desk = MailDesk(mail, server, self._door)
         links = self._make_links(server, seen, mail)
         live = LivePort(links, tally, server.clock)
-        making = PublishSockets(sockets.context, lambda: self._config)
+        making, own = PublishSockets(sockets.context, lambda: self._config), card.slot
         most_alone = partial(group_value, directory, "publish-peers")
-        published = PublishPort(links, tally, server, making, lambda: int(most_alone()), directory.peer_keys)
+        published = PublishPort(links, tally, server, making, own, lambda: int(most_alone()), directory.peer_keys)
         hosts = HostPort(sockets.hosts, server.settings, tally, access.number_of, access.ban, live.share)
         sponsor = Sponsor(card, directory, server, self._invitations)
         known = access.slot_of, access.retired, seen.remember

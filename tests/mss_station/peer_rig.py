@@ -28,7 +28,7 @@ from roamcast.transport.zap import ZapResponder
 def unpublished(links: Links, tally: Tally) -> PublishPort:
     """Of a station that never publishes and has nobody to subscribe to."""
     loop: Any = SimpleNamespace(clock=Clock(), watch=lambda *_: None)
-    return PublishPort(links, tally, loop, cast(PublishSockets, None), lambda: 1_000, frozenset)
+    return PublishPort(links, tally, loop, cast(PublishSockets, None), 1, lambda: 1_000, frozenset)
 
 
 LOOK_S = 0.1
@@ -42,19 +42,28 @@ class Rig:
         slot: its id is "s" and the slot.
         above: with more peers than this it publishes.
         starts: counts its lives.
+        endpoint: where its ROUTER is bound.
     """
 
-    def __init__(self, slot: int, above: int = 0, keys: CurveKeys | None = None, starts: int = 1) -> None:
+    def __init__(
+        self,
+        slot: int,
+        above: int = 0,
+        keys: CurveKeys | None = None,
+        starts: int = 1,
+        endpoint: str = "tcp://127.0.0.1:*",
+        publish_port: int | None = None,
+    ) -> None:
         self.slot, self.above = slot, above
         self.keys = keys or generate()
         self.context = new_context()
         self.members: dict[str, int] = {}
         """CURVE keys that are let in, with their slots."""
         self.zap = ZapResponder(self.context, self._allow, lambda *_: None)
-        self.router = bind_stations(self.context, "tcp://127.0.0.1:*", self.keys)
+        self.router = bind_stations(self.context, endpoint, self.keys)
         self.endpoint = self.router.getsockopt_string(zmq.LAST_ENDPOINT)
         card = StationCard(f"s{slot}", slot, "g", 100 + slot, "tcp://127.0.0.1:1", self.endpoint, self.keys.public, "")
-        self.config = StationConfig(card, self.keys, card.hosts, self.endpoint, None, None, {})
+        self.config = StationConfig(card, self.keys, card.hosts, self.endpoint, None, None, {}, None, publish_port)
         self.clock, self.tally = Clock(), Tally()
         self._read: dict[Any, Callable[[], object]] = {}
         self.poller = zmq.Poller()
@@ -63,7 +72,7 @@ class Rig:
         self.links = Links(me, [], {}, lambda slot: 0, False)
         sockets = PublishSockets(self.context, lambda: self.config)
         keys_of_peers = lambda: frozenset(self.members)  # noqa: E731
-        self.published = PublishPort(self.links, self.tally, self, sockets, lambda: self.above, keys_of_peers)
+        self.published = PublishPort(self.links, self.tally, self, sockets, slot, lambda: self.above, keys_of_peers)
         live = LivePort(self.links, self.tally, self.clock)
         self.port = PeerPort(
             self.router,
