@@ -33,6 +33,11 @@ def ways(station: Station) -> dict[str, tuple[bool, bool]]:
     return {link["id"]: (link["published_to"], link["published_from"]) for link in status["links"]}
 
 
+def linked(station: Station) -> bool:
+    """Whether the station is linked with all others."""
+    return all(link["linked"] for link in (station.status() or {"links": [{"linked": False}]})["links"])
+
+
 def counter(station: Station, name: str) -> int:
     status = station.status()
     assert status is not None
@@ -62,10 +67,11 @@ def test_rows_and_claims_are_published(make_bench: Callable[..., Bench]) -> None
     until(lambda: counter(two, "heard_published") > before + 10, "s2 gets its frames that way")
     assert counter(one, "published") and not counter(two, "published")
 
-    old = read_station(one.directory).keys
     three.kill()
-    must("mss-station", "keys", "rotate", one.directory)
     three.start()
+    until(lambda: linked(three), "s3 is back")
+    old = read_station(one.directory).keys
+    must("mss-station", "keys", "rotate", one.directory)
     until(lambda: read_station(one.directory).keys != old, "s1 has other keys", 30)
     until(lambda: ways(one) == expected and ways(three)["s1"] == (True, True), "all is as it was, under the new key")
     ask_as_outsiders(bench, one)
