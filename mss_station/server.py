@@ -223,7 +223,7 @@ class Server:
 
     def drain_peers(self) -> None:
         """Take what has come from stations."""
-        self._inputs += self.peers.drain(PEER_INPUTS_MAX, self.clock.now(), self.clock.wall(), self.feed_peer)
+        self.peers.drain(PEER_INPUTS_MAX, self.clock.now(), self.clock.wall(), self.feed_peer)
 
     def drain_hosts(self) -> None:
         """Take what has come from hosts, for at most 5 ms."""
@@ -245,6 +245,7 @@ class Server:
         if self.guard.state == "closed" or (self.guard.state == "reserve" and isinstance(frame, DataBatch | MailBatch)):
             return  # not acknowledged: it comes again
         self.open_tick()
+        self._inputs += 1
         if isinstance(frame, LanPacket | LanAck):
             self.lan.receive(slot, frame)
         elif isinstance(frame, MailLinkFrame):

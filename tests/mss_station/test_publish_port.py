@@ -104,6 +104,8 @@ def test_a_small_audience_is_sent_to_one_by_one_and_a_larger_one_has_its_own_sub
     one.port.broadcast(rows(4))
     world.until(lambda: numbers(two)[2:] == numbers(three)[1:] == [3, 4] and numbers(four) == [4])
     assert counted(one, "published") == 2 and counted(three, "heard_published") == 2
+    one.port.broadcast(rows(5), (2,))
+    assert publication(one).numbers() == [EVERYBODY, number], "there is no audience of one"
 
 
 def test_few_peers_are_published_to_by_nobody_and_the_setting_counts_at_once(world: World) -> None:
@@ -153,11 +155,26 @@ def test_a_killed_publisher_comes_back_with_another_token(world: World) -> None:
     world.end(one)
     again = world.make(1, keys=keys, starts=2, endpoint=endpoint)
     again.meet({2: (two.endpoint, two.keys.public)})
+    world.until(lambda: two.links.status(0)[0]["starts"] == 2)
+    assert not two.published.status()[2], "what the former life has published counts no more"
     world.until(lambda: again.published.status()[1] == {2} and two.published.status()[2] == {1})
     assert publication(again).token != token
     again.port.broadcast(rows(7))
     world.until(lambda: numbers(two) == [7])
     assert counted(two, "heard_published") == 1
+
+
+def test_a_killed_subscriber_is_sent_all_as_soon_as_it_is_back(world: World) -> None:
+    one, two = (world.make(slot) for slot in (1, 2))
+    world.linked(one, two)
+    world.heard(one, two)
+    keys, endpoint = two.keys, two.endpoint
+    world.end(two)
+    again = world.make(2, keys=keys, starts=2, endpoint=endpoint)
+    again.meet({1: (one.endpoint, one.keys.public)})
+    world.until(lambda: one.links.status(0)[0]["starts"] == 2 and one.links.is_linked(2) and again.links.is_linked(1))
+    one.port.broadcast(rows(1))
+    world.until(lambda: numbers(again) == [1], 3)
 
 
 def test_what_a_former_life_has_published_is_not_taken_in_the_next(world: World) -> None:
@@ -233,6 +250,16 @@ def test_outsiders_get_nothing(world: World, who: str) -> None:
             rig.turn(5)
     world.until(lambda: 19 in numbers(two))
     assert spy.poll(100) == 0
+    context.destroy(0)
+
+
+def test_where_nobody_checks_keys_nobody_gets_anything() -> None:
+    context, keys = new_context(), generate()
+    socket, port = bind_publisher(context, "tcp://127.0.0.1:*", keys)
+    spy = connect_subscriber(context, f"tcp://127.0.0.1:{port}", generate(), keys.public, 1, [EVERYBODY])
+    for _ in range(20):
+        socket.send(prefix(1, EVERYBODY))
+        assert spy.poll(20) == 0
     context.destroy(0)
 
 
