@@ -27,9 +27,9 @@ AUDIENCES_MAX: Final = 16
 """Of one publisher, beside all: the clusters it belongs to, and those of a view of the group before."""
 
 SILENCE: Final = 4 * SECOND
-"""Publishers send a beat every second: what has been silent for so long is not heard."""
-SAY_AGAIN: Final = 2 * SECOND
-LEASE: Final = 6 * SECOND
+"""Publishers send a frame or a beat every second: what has been silent for so long is not heard."""
+SAY_AGAIN: Final = 5 * SECOND
+LEASE: Final = 15 * SECOND
 """Hearing counts for so long. Above twice `SAY_AGAIN`: one that is lost does no harm."""
 OFFER_AGAIN: Final = 2 * SECOND
 OFFER_AGAIN_MAX: Final = 60 * SECOND
@@ -96,7 +96,7 @@ class Publication:
         return self._numbers[to]
 
     def numbers(self) -> list[int]:
-        """All audiences: each is to be sent a beat about once a second."""
+        """All audiences: each that had no frame is to be sent a beat about once a second."""
         return list(self._numbers.values())
 
     def hearers(self, number: int) -> Mapping[int, int]:

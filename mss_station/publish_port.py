@@ -132,6 +132,8 @@ class PublishPort:
         self._publication: Publication | None = None
         self._most_alone = 0
         """So many peers are sent to one by one."""
+        self._fresh: set[int] = set()
+        """Audiences that had a frame since the last look."""
         self._cannot = False
         self._admitted: frozenset[str] = frozenset()
         """Keys under which anybody may have connected to the PUB socket."""
@@ -177,6 +179,7 @@ class PublishPort:
         if len(alone) < len(targets):
             self._tally.count("published")
             self._publisher.send(prefix(self._publication.token, number) + data, NOBLOCK)
+            self._fresh.add(number)
         return alone
 
     # ---- in ----
@@ -241,7 +244,9 @@ class PublishPort:
             for slot, frame in self._publication.offers(filter(self._links.is_linked, self._peers), now):
                 self.send(slot, encode_peer(frame))
             for number in self._publication.numbers():
-                self._publisher.send(prefix(self._publication.token, number), NOBLOCK)
+                if number not in self._fresh:
+                    self._publisher.send(prefix(self._publication.token, number), NOBLOCK)
+            self._fresh.clear()
         for slot, peer in self._peers.items():
             self._follow(slot, peer, now)
 

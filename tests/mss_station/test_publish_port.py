@@ -90,6 +90,27 @@ def test_a_frame_is_published_once_for_all_who_hear_it(world: World) -> None:
     assert counted(one, "published") == 1 and counted(two, "heard_published") == counted(three, "heard_published") == 1
 
 
+def test_a_beat_goes_out_where_no_frame_has(world: World) -> None:
+    one, two = (world.make(slot) for slot in (1, 2))
+    world.linked(one, two)
+    world.heard(one, two)
+    world.rigs.remove(two)  # it reads no more
+    subscription = two.published._peers[1].open
+    assert subscription is not None
+    while subscription.socket.poll(50):
+        subscription.socket.recv()
+    lengths = []
+    for frames in (0, 2, 0):
+        for n in range(frames):
+            one.port.broadcast(rows(n + 1))
+        one.published.look()
+        while subscription.socket.poll(200):
+            lengths.append(len(subscription.socket.recv()))
+    beat, frame = len(prefix(0, 0)), len(prefix(0, 0)) + len(rows(1))
+    assert lengths == [beat, frame, frame, beat]
+    two.close()
+
+
 def test_a_small_audience_is_sent_to_one_by_one_and_a_larger_one_has_its_own_subscription(world: World) -> None:
     one, two, three, four = everybody = [world.make(slot, above=1) for slot in (1, 2, 3, 4)]
     world.linked(*everybody)
