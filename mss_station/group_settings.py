@@ -122,6 +122,7 @@ CLUSTERS: Final = (
     " takes over when it is silent; a station that is named nowhere is in the first one. See `mss-station plan`"
 )
 PUBLISH_PEERS: Final = 8
+"""Measured: docs/protocols/station-link.md, 'Cost'."""
 PUBLISH: Final = "stations with more peers than this publish what is for all by PUB/SUB, on a port of its own"
 SETTINGS: Final = {
     setting.name: setting

@@ -12,6 +12,7 @@ from roamcast.mss_station.directory import LanDirectory
 from roamcast.mss_station.schema import HostCard, StationRecord
 from roamcast.mss_station.tally import Tally
 from roamcast.transport.curve import generate
+from roamcast.transport.publish_sockets import PUBLISH
 from roamcast.transport.station_files import StationCard
 from roamcast.transport.station_sockets import HOSTS, STATIONS
 from roamcast.transport.zap import TRY_LATER
@@ -55,6 +56,12 @@ def test_a_key_opens_its_own_door_only(door: Door) -> None:
     assert [door.ask(HOSTS, key) for key in (ANN, DALE, generate().public)] == ["host:ann", None, None]
     assert [door.ask(STATIONS, key) for key in (DALE, ANN)] == ["station:dale", None]
     assert door.ask("other", ANN) is None
+
+
+def test_what_is_published_is_for_active_peers_alone(door: Door) -> None:
+    """No host, no newcomer, nobody who has ended."""
+    keys = (DALE, DALES_NEXT, CREEK, ANN, TOKEN)
+    assert [door.ask(PUBLISH, key) for key in keys] == ["station:dale", "station:dale", None, None, None]
 
 
 def test_a_station_comes_in_with_its_next_key_and_the_one_before(door: Door) -> None:

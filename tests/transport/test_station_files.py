@@ -132,13 +132,13 @@ def test_what_is_no_name_slot_or_endpoint_makes_no_station(tmp_path: Path, wrong
 def test_what_the_operator_may_add_to_station_toml(tmp_path: Path) -> None:
     config = create(tmp_path)
     with (tmp_path / "station.toml").open("a") as file:
-        file.write('bind-hosts = "tcp://0.0.0.0:1"\nbind-stations = "tcp://*:2"\n')
+        file.write('bind-hosts = "tcp://0.0.0.0:1"\nbind-stations = "tcp://*:2"\npublish-port = 7003\n')
         file.write('durability = "process"\nspacing-us = 0\n\n[routes]\ndale = "tcp://127.0.0.1:7999"\n')
         file.write('[log]\nupload = "s3://logs/all"\nupload-every = "30min"\n')
     routes = {"dale": "tcp://127.0.0.1:7999"}
     upload = LogUpload("s3://logs/all", 1_800_000_000)
     assert read_station(tmp_path) == StationConfig(
-        config.card, config.keys, "tcp://0.0.0.0:1", "tcp://*:2", "process", 0, routes, upload
+        config.card, config.keys, "tcp://0.0.0.0:1", "tcp://*:2", "process", 0, routes, upload, 7_003
     )
 
 
@@ -153,6 +153,7 @@ def test_what_the_operator_may_add_to_station_toml(tmp_path: Path) -> None:
         ("slot = 3", 'slot = 3\nroutes = { "a/b" = "tcp://a:1" }', "routes: 'a/b' must be the id of a station"),
         ("slot = 3", 'slot = 3\ndurability = "none"', "durability must be 'power' or 'process'"),
         ("slot = 3", "slot = 3\nlog = 1", "log must be a table"),
+        ("slot = 3", "slot = 3\npublish-port = 0", "publish-port must be an integer from 1 to 65535"),
         ("slot = 3", 'slot = 3\nlog = { upload = "here" }', "log: upload must be the absolute path of a folder, or a"),
         ("slot = 3", 'slot = 3\nlog = { upload-every = "1h" }', "log: upload must be"),
         ("slot = 3", 'slot = 3\nlog = { upload = "/x", upload-every = 15 }', "upload-every must be a duration"),
