@@ -62,6 +62,7 @@ def test_what_was_said_before_is_said_as_a_step_and_the_rest_as_a_value() -> Non
     short = book.shorten(second)
     assert (short.stamp, short.steps) == (((3, 7),), Steps(1, ((2, 2),)))
     assert (second.stamp, second.steps) == (((2, 11), (3, 7)), None), "the row itself stays as it is"
+    assert StampBook([first]).resolve(short) is None and short == second
 
 
 def test_an_entry_that_falls_is_said_as_a_value() -> None:
