@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench import cluster_tables
-from bench.cluster_load import CLAIMS, COMPOSITE, DATA, FLAT_GROUP, cores
+from bench.cluster_load import A_TURN, CLAIMS, COMPOSITE, DATA, FLAT_GROUP, cores
 
 from roamcast.middleware.fifo_broadcast.cluster_costs import pairs
 from roamcast.middleware.fifo_broadcast.layout import FLAT
@@ -14,8 +14,8 @@ STATIONS = 9
 
 
 def test_a_station_in_clusters_hears_fewer_claims_and_every_row(tmp_path: Path) -> None:
-    flat = cores(tmp_path / "flat", STATIONS, FLAT, turns=10)
-    composite = cores(tmp_path / "composite", STATIONS, pairs(STATIONS), turns=10)
+    flat = cores(tmp_path / "flat", STATIONS, FLAT, turns=A_TURN)
+    composite = cores(tmp_path / "composite", STATIONS, pairs(STATIONS), turns=A_TURN)
     assert flat["gateway"] is None and composite["gateway"] is not None
     assert composite["station"][CLAIMS] < composite["gateway"][CLAIMS]
     assert composite["station"][CLAIMS] < 0.8 * flat["station"][CLAIMS]
