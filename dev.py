@@ -34,7 +34,7 @@ COMMANDS = {
     "positions": ("live positions of moving hosts, on a page in your browser", [["python", "examples/positions"]]),
     "test": ("all that CI runs, through tox (one part: -e lint|types|agent59|tests|integration)", [["tox", "run"]]),
     "bench": (
-        "costs, beside bare pyzmq; instead: --lan, --log, --audit, --topics, --live",
+        "costs, beside bare pyzmq; instead: --lan, --log, --audit, --topics, --live, --clusters",
         [["python", "tests/bench"]],
     ),
     "fuzz": ("random and mutated frames against the decoders", [["python", "tests/fuzz"]]),

@@ -32,6 +32,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "analytics"))
 
 from bench import (
     causal_headers,
+    cluster_load,
+    cluster_tables,
     fan_out,
     headers,
     lan,
@@ -100,6 +102,9 @@ def options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--publish", action="store_true", help="instead: broadcasts between stations, DEALERs beside PUB/SUB"
     )
+    parser.add_argument(
+        "--clusters", action="store_true", help="instead: one flat cluster beside composite ones, for many stations"
+    )
     parser.add_argument("--json", type=Path, default=Path("bench.json"), metavar="FILE", help="default %(default)s")
     given = parser.parse_args(arguments)
     try:
@@ -156,6 +161,8 @@ def chosen(given: argparse.Namespace) -> tuple[Measure, Callable[[Json], str], C
         return measure_live, live_tables.report, lambda found: live_flood.is_good(found["flood"])
     if given.publish:
         return publish.measure, publish.report, lambda found: True
+    if given.clusters:
+        return cluster_load.measure, cluster_tables.report, lambda found: True
     if given.audit:
         from bench import audit, audit_tables  # with Spark
 
@@ -223,7 +230,8 @@ def main(arguments: list[str]) -> int:
     plan = (quick_plan if given.quick else default_plan)(given.hosts)
     signal.signal(signal.SIGALRM, give_up)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    signal.alarm(LONG_LIMIT_S if given.audit or given.topics or given.live or given.headers else LIMIT_S)
+    long = given.audit or given.topics or given.live or given.headers or given.clusters
+    signal.alarm(LONG_LIMIT_S if long else LIMIT_S)
     plan.say(load_line("before"))
     home = Path(tempfile.mkdtemp(prefix="roamcast-bench-"))
     try:

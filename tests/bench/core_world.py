@@ -65,6 +65,8 @@ class CoreStation:
         self.cpu_s = 0.0
         self.sent: Counter[str] = Counter()
         """Bytes to peers, by kind of frame; `rows`: how many rows were in them, to all peers together."""
+        self.received: Counter[str] = Counter()
+        """Frames from peers, by kind."""
         self.downs: list[tuple[int, bytes]] = []
         """Frames to hosts of the last tick: the last position (-1: not a MSG), bytes."""
 
@@ -76,7 +78,9 @@ class CoreStation:
         core = self.core
         core.begin(self._world.now, WALL + self._world.now)
         for slot, data in inbox:
-            core.receive_peer(slot, cast(PeerFrame, decode_peer(data)))
+            frame = cast(PeerFrame, decode_peer(data))
+            self.received[type(frame).__name__] += 1
+            core.receive_peer(slot, frame)
         for channel, number, data in inputs:
             core.receive_host(channel, number, decode_up(data))
         for call in calls:
@@ -118,8 +122,8 @@ class CoreStation:
                 self._world.channels[channel].told(frame)
             case SendPeer(slot, frame):
                 self._post([slot], frame, data)
-            case Broadcast(frame):
-                self._post([slot for slot in self._world.slots if slot != self.slot], frame, data)
+            case Broadcast(frame, to):
+                self._post([slot for slot in to or self._world.slots if slot != self.slot], frame, data)
 
     def _post(self, slots: Sequence[int], frame: PeerFrame, data: bytes) -> None:
         self.sent[type(frame).__name__] += len(data) * len(slots)
@@ -283,6 +287,7 @@ class CoreWorld:
         for station in self.stations.values():
             station.cpu_s = 0.0
             station.sent.clear()
+            station.received.clear()
 
     def __enter__(self) -> Self:
         return self

@@ -32,6 +32,10 @@ class Plan:
     """Groups in which mail is sent, lean and whole."""
     live_stations: tuple[int, ...] = (2, 4, 8)
     """Groups in which live messages are sent at rising rates."""
+    cluster_stations: tuple[int, ...] = (20, 50, 100)
+    """Groups of which the load is measured, flat and in clusters."""
+    cluster_turns: int = 20
+    """In each of which every twentieth station sends a message."""
     began: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
@@ -52,4 +56,5 @@ def quick_plan(hosts: tuple[int, ...]) -> Plan:
     return Plan(
         hosts, repeats=1, round_s=1.0, latency_s=1.5, moves=32, headers_at=(10, 1_000), lan_changes=5,
         audit_messages=(5_000,), audit_hard=0.1, topics=(1, 1_000), topic_stations=(2, 8), live_stations=(2,),
+        cluster_stations=(9,),
     )  # fmt: skip

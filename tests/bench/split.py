@@ -28,7 +28,7 @@ RECEIVE, SEND, CODEC, CORE, STORE, PEERS, LOOP = (
 POLL = "poll"
 """What no timer covers: the poller, and the clock."""
 
-ENCODE_PEER = "encode_peer"
+ENCODE_PEER, DECODE_PEER = "encode_peer", "decode_peer"
 
 PARTS: list[tuple[Any, str, str]] = [
     (Server, "_read", LOOP),
@@ -40,7 +40,7 @@ PARTS: list[tuple[Any, str, str]] = [
     (outputs, "encode_msg", CODEC),
     (outputs, "encode_down", CODEC),
     (outputs, ENCODE_PEER, CODEC),
-    (peer_port, "decode_peer", CODEC),
+    (peer_port, DECODE_PEER, CODEC),
     (StationCore, "begin", CORE),
     (StationCore, "receive_host", CORE),
     (StationCore, "receive_peer", CORE),
@@ -102,27 +102,28 @@ class Split:
 
 
 class PeerFrames:
-    """Count and bytes of the frames that a station encodes for its peers, by kind."""
+    """Count and bytes of the frames that a station encodes for its peers, or decodes of theirs, by kind."""
 
-    def __init__(self, sender: ModuleType = outputs) -> None:
-        """sender: the module that encodes them."""
-        self._sender = sender
+    def __init__(self, module: ModuleType = outputs, name: str = ENCODE_PEER) -> None:
+        """module, name: the function that encodes or decodes them, as it is looked up at each call."""
+        self._module, self._name = module, name
         self._counted: dict[str, list[int]] = {}
         self._counting = False
 
     def take(self) -> Json:
-        """{kind: [frames, bytes]} since the last call."""
+        """{kind: [frames, bytes]} since the last call; the first one begins to count."""
         if not self._counting:
             self._counting = True
-            original = getattr(self._sender, ENCODE_PEER)
+            original = getattr(self._module, self._name)
 
-            def counted(frame: Any) -> bytes:
-                data: bytes = original(frame)
+            def counted(given: Any) -> Any:
+                made = original(given)
+                frame, data = (made, given) if isinstance(given, bytes) else (given, made)
                 entry = self._counted.setdefault(type(frame).__name__, [0, 0])
                 entry[0] += 1
                 entry[1] += len(data)
-                return data
+                return made
 
-            setattr(self._sender, ENCODE_PEER, counted)
+            setattr(self._module, self._name, counted)
         told, self._counted = self._counted, {}
         return dict(told)

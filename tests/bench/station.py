@@ -13,9 +13,9 @@ from typing import Any
 
 from bench.child import Json, percentile, serve_beside, usage
 from bench.lan_meter import LanMeter
-from bench.split import PeerFrames, Split
+from bench.split import DECODE_PEER, PeerFrames, Split
 
-from roamcast.mss_station import Station
+from roamcast.mss_station import Station, peer_port
 
 
 class Meter:
@@ -26,6 +26,7 @@ class Meter:
         self._station = station
         self._split = Split()
         self._frames = PeerFrames()
+        self._received = PeerFrames(peer_port, DECODE_PEER)
         self._commits = 0
         self._profile: cProfile.Profile | None = None
 
@@ -65,6 +66,10 @@ class Meter:
         """Count and bytes of frames to peers by kind since the last call; the first call begins to count."""
         return self._frames.take()
 
+    def received_frames(self) -> Json:
+        """The same of those that come from peers."""
+        return self._received.take()
+
 
 def main(arguments: list[str]) -> None:
     """Run the station until stdin ends."""
@@ -79,6 +84,7 @@ def main(arguments: list[str]) -> None:
             "split": meter.split,
             "profile": meter.profile,
             "peer_frames": meter.peer_frames,
+            "received_frames": meter.received_frames,
             "lan": LanMeter(station._tally).take,
         }
         serve_beside(handlers, station.stop)
