@@ -343,8 +343,6 @@ class LanDirectory:
         """What the group has set `name` to; None: nothing, the default holds."""
         return self._values.get(name)
 
-    # ---- clusters ----
-
     def _slot_of(self, id: str) -> int | None:
         if id == self._own.id:
             return self._own.slot

@@ -10,7 +10,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -301,8 +301,7 @@ class Station:
 
     def _connect(self, stack: ExitStack, server: Server, opened: Opened) -> None:
         card, tally, directory = self._config.card, self._tally, self._directory
-        control = ControlServer(self._path, server.poller)
-        stack.callback(control.close)
+        control = stack.enter_context(closing(ControlServer(self._path, server.poller)))
         sockets, access = self._bind(stack, server.clock)
         seen = PeersSeen(self._path)
         mail = MailService(card, directory, server, self._store, self._door, tally)
@@ -358,7 +357,6 @@ class Station:
             },
             desk.commands,
         )
-
         published.feed = server.feed_peer
         parts = [live.look, published.look, follower.look, clusters.look, own_head.publish, sponsor.look, mail.look]
         parts.append(lambda: rotation.look(server.clock.now()))

@@ -31,8 +31,6 @@ COUNTER_MAX = rows.COUNTER_MAX
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 UINT32_MAX = (1 << 32) - 1
-MARK_MAX = (1 << 48) - 1
-"""Of a layout of clusters and its members."""
 UINT64_MAX = (1 << 64) - 1
 VERSION_MAX = (1 << 16) - 1
 PING_S_MAX = 86_400
@@ -58,7 +56,6 @@ TEXT_BYTES_MAX = 512
 
 ENDPOINT_BYTES_MAX = 256
 PORT_MAX = (1 << 16) - 1
-AUDIENCES_MAX = 64
 KEY_BYTES = 40
 """A CURVE public key in Z85."""
 

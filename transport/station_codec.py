@@ -82,6 +82,10 @@ def _plain_body(body: SpoolItem) -> tuple[int, bytes]:
     return body.n, body.item or b""
 
 
+AUDIENCES_MAX = 64
+MARK_MAX = (1 << 48) - 1
+"""Of a layout of clusters and its members."""
+
 _BODY = group(COUNTER, octets(1, limits.ITEM_BYTES_MAX))
 _BODIES = ascending(_BODY, limits.NUMBERS_MAX, itemgetter(0))
 _PLAIN_BODIES = Field(_BODIES.read, lambda bodies: _BODIES.plain(map(_plain_body, bodies)))
@@ -93,8 +97,8 @@ def _plain_rows(rows: tuple[Row, ...]) -> list[Any]:
 
 _ROWS = Field(lambda reader: (), _plain_rows)
 _WANT = array(SLOT, limits.STATIONS_MAX)
-_BEYOND = optional(record(Beyond, integer(1, limits.MARK_MAX), PAIRS, PAIRS, PAIRS, SLOTS))
-_AUDIENCES = ascending(integer(0, limits.UINT32_MAX), limits.AUDIENCES_MAX, int)
+_BEYOND = optional(record(Beyond, integer(1, MARK_MAX), PAIRS, PAIRS, PAIRS, SLOTS))
+_AUDIENCES = ascending(integer(0, limits.UINT32_MAX), AUDIENCES_MAX, int)
 _CODE, _TEXT = sentence(limits.CODE_BYTES_MAX), sentence(limits.TEXT_BYTES_MAX)
 
 PEER: Final[Link[frames.StationFrame]] = Link(
