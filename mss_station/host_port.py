@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, cast
 
 import zmq
 
 from roamcast.middleware.host_frames import (
     PROTOCOL_VERSION,
+    Ack,
     DownFrame,
     Hello,
     LiveData,
     LiveRefused,
     NoSession,
+    Ping,
     Refused,
     UpFrame,
 )
@@ -32,9 +34,10 @@ from roamcast.middleware.station.core import StationCore
 from roamcast.mss_station.buckets import Buckets
 from roamcast.mss_station.drop_list import DropList
 from roamcast.mss_station.full_queues import FullQueues
-from roamcast.mss_station.live_share import LiveShare
+from roamcast.mss_station.live_queue import LiveQueue, Waiting
+from roamcast.mss_station.live_share import TAKEN_MAX, LiveShare
 from roamcast.mss_station.tally import Tally
-from roamcast.mss_station.user_id import brought_id, user_id, user_of
+from roamcast.mss_station.user_id import Owner, brought_id, user_id, user_of
 from roamcast.transport.errors import DecodeError, OtherVersion, UnknownKind
 from roamcast.transport.host_codec import UP, encode_down
 from roamcast.transport.serving_codec import decode_up
@@ -43,6 +46,12 @@ BAD_FRAMES_MAX: Final = 16
 """Frames that cannot be read, until the channel is closed and its host is refused for a while."""
 
 LIVE_DATA: Final = UP.mark(LiveData)
+SAY_RECEIVED: Final = (UP.mark(Ack), UP.mark(Ping))
+"""Live messages that came before these may be taken later: they only follow more than they have to."""
+
+TAKEN_BEFORE_MAX: Final = 4
+"""Live messages of a host that are taken at once when something durable of it comes: it waits no longer than that."""
+
 SHED_MAX: Final = 24
 """Live messages that are dropped in one go: what is durable behind them waits no longer than that."""
 
@@ -54,16 +63,6 @@ SNDMORE_NOBLOCK: Final = int(zmq.SNDMORE | zmq.NOBLOCK)
 
 Feed = Callable[[bytes, int, UpFrame], None]
 """(channel, host number, frame) of an authenticated host."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The host of a channel."""
-
-    number: int
-    name: str
-    user: str
-    """User-Id of its connection."""
 
 
 @dataclass(slots=True)
@@ -104,6 +103,7 @@ class HostPort:
         self._bad: dict[bytes, int] = {}
         self._attachments = Buckets()
         self._share = share
+        self._live = LiveQueue()
         self._busy: dict[bytes, int] = {}
         """Channels whose live messages were dropped -> when that may be told again."""
         self.dropped = DropList()
@@ -143,29 +143,63 @@ class HostPort:
                 continue
             data = part.bytes
             if data.startswith(LIVE_DATA, 1):
-                if self._share.admits(owner.number):
-                    with self._share.used():
-                        self._take(channel, owner, data, now, feed)
-                else:
+                if dropped := self._live.put(Waiting(channel, owner, data, now)):
                     self.is_flooded = True
-                    self._say_busy(channel, now)
+                    self._dropped("live_shed", dropped, channel, now)
                     shed += 1
                     if shed == SHED_MAX:
                         return taken + 1
-            else:
-                self._take(channel, owner, data, now, feed)
+                continue
+            if self._live.size and not data.startswith(SAY_RECEIVED, 1):
+                self._take_before(channel, owner.number, now, feed)
+            frame = self._read(channel, owner, data, now)
+            if frame is not None and (type(frame) is not Hello or self._may_attach(channel, owner, frame, now)):
+                feed(channel, owner.number, frame)
         return limit
 
-    def _take(self, channel: bytes, owner: Owner, data: bytes, now: int, feed: Feed) -> None:
+    def take_live(self, now: int, feed: Feed) -> None:
+        """In an open tick, which began at `now`: feed live messages that wait, as many as there is time for."""
+        while self._live.size and self._share.admits():
+            waiting = self._live.take()
+            while waiting is not None and not self._take_live(waiting, now, feed):
+                waiting = self._live.take_of(waiting.owner.number)
+
+    def _take_before(self, channel: bytes, number: int, now: int, feed: Feed) -> None:
+        """Something durable comes next: what its host sent before goes now or never."""
+        for _ in range(TAKEN_BEFORE_MAX):
+            if not self._share.admits(2 * TAKEN_MAX) or (waiting := self._live.take_of(number)) is None:
+                break
+            self._take_live(waiting, now, feed)
+        if dropped := self._live.drop(number):
+            self._dropped("live_shed", dropped, channel, now)
+
+    def _take_live(self, waiting: Waiting, now: int, feed: Feed) -> bool:
+        """Feed the message with what is left of its time. False: that is over, or it is no message."""
+        channel, owner = waiting.channel, waiting.owner
+        with self._share.used():
+            frame = cast(LiveData | None, self._read(channel, owner, waiting.data, now))
+            if frame is None:
+                return False
+            if (waited := now - waiting.since) > 0:
+                left = min(frame.deadline, self._settings.live_delta) - waited
+                if left <= 0:
+                    self._dropped("live_over", 1, channel, now)
+                    return False
+                frame = replace(frame, deadline=left)
+            feed(channel, owner.number, frame)
+        self._share.took()
+        return True
+
+    def _read(self, channel: bytes, owner: Owner, data: bytes, now: int) -> UpFrame | None:
         try:
-            frame = decode_up(data)
+            return decode_up(data)
         except DecodeError as error:
             self._unreadable(channel, owner, now, error)
-            return
-        if type(frame) is not Hello or self._may_attach(channel, owner, frame, now):
-            feed(channel, owner.number, frame)
+            return None
 
-    def _say_busy(self, channel: bytes, now: int) -> None:
+    def _dropped(self, name: str, count: int, channel: bytes, now: int) -> None:
+        """Count live messages that were dropped, and tell their host at most once a second."""
+        self._tally.count(name, count)
         if self._busy.get(channel, 0) <= now:
             if len(self._busy) >= CHANNELS_KNOWN_MAX:
                 self._busy.clear()
@@ -316,8 +350,11 @@ class HostPort:
                 core.downlink.window_opened(record)
 
     def next_report(self, now: int) -> int | None:
-        """When there is something to report; None: nothing is due."""
-        return now if self.failed else self._full.next_deadline()
+        """When there is something to report, or a live message to take; None: nothing is due."""
+        if self.failed:
+            return now
+        dues = self._full.next_deadline(), self._share.admits_at() if self._live.size else None
+        return min((due for due in dues if due is not None), default=None)
 
     def _not_failed(self, channels: Iterable[bytes], prev: int | None) -> Iterator[bytes]:
         for channel in channels:
@@ -329,7 +366,9 @@ class HostPort:
 
     def close(self, channel: bytes, *, answer: bool) -> None:
         """Ignore the channel from now on; what was sent still goes out. answer: its next frame gets NOSESSION."""
-        self._known.pop(channel, None)
+        owner = self._known.pop(channel, None)
+        if owner is not None:
+            self._live.drop(owner.number, channel)
         self._bad.pop(channel, None)
         self._busy.pop(channel, None)
         self.dropped.add(channel, answer=answer)
@@ -348,6 +387,7 @@ class HostPort:
         """The host was revoked: its channels are looked up again, and then not found."""
         for channel in [channel for channel, host in self._known.items() if host.number == number]:
             del self._known[channel]
+        self._live.drop(number)
         self._attachments.forget(number)
 
 

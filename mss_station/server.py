@@ -298,6 +298,7 @@ class Server:
     def _advance(self, now: int) -> None:
         self.peers.expire(now, self.clock.wall())
         if self.guard.state == "closed":
+            self.hosts.take_live(now, self._feed_waiting)
             self._waiting.repeat(now, self.settings.wait_interval)
             self._desk.serve(now)
             return
@@ -307,12 +308,13 @@ class Server:
             self.open_tick()
             self.core.set_linked()
         self._desk.serve(now)
-        if not self._tick_open:
-            due = (self._core_due, self.hosts.next_report(now), None if self._greeted else now)
-            if any(at is not None and at <= now for at in due):
-                self.open_tick()
-        if self._tick_open and (self._inputs >= INPUTS_MAX or now >= self._next_tick):
-            self._close_tick(now)
+        due = (self._core_due, self.hosts.next_report(now), None if self._greeted else now)
+        if not self._tick_open and any(at is not None and at <= now for at in due):
+            self.open_tick()
+        if self._tick_open:
+            self.hosts.take_live(self._read_at, self._feed_host)
+            if self._inputs >= INPUTS_MAX or now >= self._next_tick:
+                self._close_tick(now)
 
     def _greet_peers(self) -> None:
         """A peer that has just been linked missed what was said before: as if it had asked, it is told all claims."""

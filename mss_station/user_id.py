@@ -7,9 +7,21 @@ therefore never proof of anything: the User-Id is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import zmq
 
 OWN_ID_BYTES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The host of a channel."""
+
+    number: int
+    name: str
+    user: str
+    """User-Id of its connection."""
 
 
 def user_id(part: zmq.Frame) -> str | None:

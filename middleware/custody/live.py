@@ -50,6 +50,10 @@ KINDS = frozenset({Kind.BROADCAST, Kind.MAIL, Kind.TOPIC})
 class _Carried(LiveMessage):
     cast: LiveCast
 
+    @property
+    def size(self) -> int:
+        return len(self.cast.body)
+
 
 class Live:
     """What is live at one station. `start` comes first."""

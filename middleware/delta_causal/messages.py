@@ -32,6 +32,11 @@ class LiveMessage:
         """Its name; no other message has it."""
         return self.stamp, self.src
 
+    @property
+    def size(self) -> int:
+        """Bytes of what it carries for the application."""
+        return len(self.body)
+
     def is_to(self, slot: int) -> bool:
         """Whether this station is one of its destinations."""
         return slot != self.src and (self.destinations is None or slot in self.destinations)
@@ -52,7 +57,7 @@ class Why(Enum):
     OVERTAKEN = "overtaken"
     """Something that may follow it was handed over here already: `LiveStation.settle`."""
     FULL = "full"
-    """Too many messages of its sender are here."""
+    """Too many messages of its sender are here, or too many bytes wait already."""
 
 
 @dataclass(frozen=True, slots=True)

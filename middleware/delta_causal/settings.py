@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from roamcast.middleware.settings import MS
+from roamcast.middleware.settings import MIB, MS
 
 
 class Rule(Enum):
@@ -36,6 +36,8 @@ class LiveSettings:
     body_bytes_max: int = 64 << 10
     kept_max: int = 10_000
     """Messages of one sender that wait here or were delivered within delta; more are dropped, and counted."""
+    waiting_bytes_max: int = 16 * MIB
+    """Of all messages that wait here. One that would have to wait beyond that is dropped, and counted."""
     tag_entries_max: int = 1 << 14
     """Entries in all lists of a tag that comes from a peer."""
 

@@ -271,7 +271,14 @@ class LiveStation:
             return Why.DUPLICATE
         if message.stamp <= self._window.settled:
             return Why.OVERTAKEN
-        return Why.FULL if self._window.held[message.src] >= settings.kept_max else None
+        return Why.FULL if self._is_full_for(message) else None
+
+    def _is_full_for(self, message: LiveMessage) -> bool:
+        window, settings = self._window, self._settings
+        if window.held[message.src] >= settings.kept_max:
+            return True
+        is_over = window.bytes_waiting + message.size > settings.waiting_bytes_max
+        return is_over and window.has_to_wait(self._awaited(message), self._clock)
 
     def _awaited(self, message: LiveMessage) -> Past:
         past = message.past.of(self._own)

@@ -23,6 +23,7 @@ class Window:
     def __init__(self, own: int, delta: int, mutants: frozenset[str] = frozenset()) -> None:
         self.held: Counter[int] = Counter()
         """Sender -> messages in the window."""
+        self.bytes_waiting = 0
         self._own = own
         self._delta = delta
         self._mutants = mutants
@@ -51,11 +52,16 @@ class Window:
         """Messages that are not delivered yet, in the order of their stamps, which is a causal one."""
         return [message for _, message in sorted(self._messages.items()) if message is not None]
 
+    def has_to_wait(self, awaited: Past, clock: int) -> bool:
+        """Whether something of this is not settled here."""
+        return self._block(awaited, clock) is not None
+
     def take(self, message: LiveMessage, awaited: Past, clock: int) -> None:
         """It came in time, for the first time."""
         name = message.id
         self._messages[name] = message
         self.held[message.src] += 1
+        self.bytes_waiting += message.size
         heappush(self._ages, name)
         self._awaited[name] = awaited
         self._place(name, clock)
@@ -102,6 +108,7 @@ class Window:
     def _deliver(self, name: Id, clock: int) -> LiveMessage | None:
         message = self._messages[name]
         self._messages[name] = None
+        self.bytes_waiting -= message.size if message is not None else 0
         for dependent in self._dependent.pop(name, ()):
             if dependent in self._awaited:
                 self._place(dependent, clock)
