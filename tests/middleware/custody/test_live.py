@@ -335,3 +335,17 @@ def test_what_waits_for_a_row_that_never_comes_is_bounded_and_goes(net, live_tri
         assert floors.hold((stamp, 2), replace(cast, stamp=stamp, body=b""), (2, 1 << 30))
     assert len(floors) <= 12
     assert sum(map(len, floors._for.values())) <= WAITING_MAX // 5
+
+
+@pytest.mark.rules()
+def test_a_station_with_another_delta_is_named(net, live_trio):
+    a, b, _ = live_trio
+    hold(net, LiveCast, 1, 2)
+    a.live(b"x")
+    net.deliver()
+    cast = next(flight[2] for flight in net.held)
+    net.held.clear()
+    net.hand(1, 2, replace(cast, delta=7 * MS, deadline=7 * MS))
+    (notice,) = [one for one in net.faults if getattr(one, "event", "") == "live-delta-differs"]
+    assert notice.fields["slot"] == 1 and notice.fields["theirs_ms"] == 7
+    assert b.got == [] and counts(net, 2)["delta"] == 1

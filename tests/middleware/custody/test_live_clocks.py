@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from roamcast.middleware.custody.live_gate import AWAITED
@@ -81,3 +83,16 @@ def test_a_small_pause_does_not_add_to_what_clocks_differ_by(net, live_trio):
     a.live(b"x")
     net.deliver()
     assert c.got == [b"*x"] and "live-refused" not in net.rejected()
+
+
+@pytest.mark.rules()
+def test_status_tells_of_the_pause_after_a_change_of_delta(net, live_trio):
+    core = net.cores[1]
+    net.run(SECOND)
+    net.tick(1, lambda core: None)
+    assert core.status()["live_refused"] is None
+    net.tick(1, lambda core: core.configure(replace(net.settings, live_delta=2 * SECOND)))
+    assert "a change of live-delta: a pause of 2" in core.status()["live_refused"]
+    net.run(3 * SECOND)
+    net.tick(1, lambda core: None)
+    assert core.status()["live_refused"] is None
