@@ -27,7 +27,7 @@ from roamcast.middleware.mobile_host import effects as do
 from roamcast.middleware.mobile_host.core import AgentCore
 from roamcast.middleware.mobile_host.errors import AgentEnded, StateError
 from roamcast.middleware.mobile_host.events import Event, event_of
-from roamcast.middleware.mobile_host.settings import AgentSettings
+from roamcast.middleware.mobile_host.settings import AgentSettings, deadline_of
 from roamcast.middleware.mobile_host.state_log import StateLog
 from roamcast.middleware.rows import Kind
 from roamcast.transport.credential import read_credential
@@ -137,16 +137,16 @@ class Agent:
         """Send to every host, or to the subscribers of a topic; kept when this returns.
 
         retain: it is the topic's last value, which is given to those who subscribe later; an empty body clears that.
-        deadline: it is live, in the same order: sent now or not at all, never kept or repeated, and given within so
-            many seconds from its station on (at most the group's `live-delta`) or never.
-        Raises OutboxFull, MessageTooLarge, BadAddressee, AgentEnded, AgentClosed; ValueError: no such deadline can be.
+        deadline: int or float, to 86,400: it is live, in the same order: sent now or not at all, given within so many
+            seconds from when its station takes it (a wait before does not count; `live-delta` at most) or never.
+        Raises OutboxFull, MessageTooLarge, BadAddressee, AgentEnded, AgentClosed, TypeError, ValueError (the deadline).
         """
         kind = Kind.RETAINED if retain else Kind.BROADCAST if topic is None else Kind.TOPIC
         return self._submit(body, topic, kind, deadline)
 
     def send(self, host: str, body: bytes, deadline: float | None = None) -> Receipt:
-        """Send to one host, in one order with all broadcasts. As `broadcast`."""
-        return self._submit(body, host, within=deadline)
+        """Send to one host, in one order with all broadcasts. As `broadcast`; BadAddressee also if `host` is None."""
+        return self._submit(body, host, Kind.MAIL, deadline)
 
     def subscribe(self, topic: str) -> Receipt:
         """Ask for a topic, for good: a Subscription event tells from where on its messages come, first its last value.
@@ -291,14 +291,14 @@ class Agent:
         self._wake()
         self._tell()
 
-    def _submit(self, body: bytes, to: str | None, kind: Kind = Kind.BROADCAST, within: float | None = None) -> Receipt:
+    def _submit(self, body: bytes, to: str | None, kind: Kind, within: float | None = None) -> Receipt:
         data = body if isinstance(body, bytes) else bytes(memoryview(body))
         with self._lock:
             if within is None:
                 receipt = Receipt(self, self._tick(lambda core: core.submit(data, to, kind), sync=True))
             else:
                 room = sum(isinstance(one, do.SendLive) for one in self._todo) < LIVE_TODO_MAX
-                live = self._tick(lambda core: core.send_live(data, within * 1e6, to, kind, room))
+                live = self._tick(lambda core: core.send_live(data, deadline_of(within), to, kind, room))
                 receipt = Receipt(self, live.number, live.state, live.reason)
             self._receipts[receipt.number] = receipt
         return receipt

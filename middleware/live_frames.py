@@ -24,6 +24,8 @@ class LiveClock:
     """Its monotonic clock."""
     yours: int | None
     """By how much that of the peer was ahead of it when the fastest of the peer's last frames came; None: none has."""
+    heard: int
+    """What that of the peer read in its newest frame that came; 0: none has."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import Final
+
+MOMENT_US: Final = 500
+READINGS_MAX: Final = 5
 
 
 class Clock:
@@ -15,3 +19,11 @@ class Clock:
     def wall(self) -> int:
         """UTC microseconds."""
         return time.time_ns() // 1_000
+
+    def both(self) -> tuple[int, int]:
+        """(monotonic, UTC), read at one moment: a process may be stopped between any two calls."""
+        for _ in range(READINGS_MAX):
+            now, wall = self.now(), self.wall()
+            if self.now() - now <= MOMENT_US:
+                break
+        return now, wall

@@ -116,7 +116,10 @@ LEAN: Final = (
 )
 LIVE_DELTA: Final = "a live message that is older is given to nobody; a change stops live messages for that long"
 LIVE_SKEW: Final = "clocks of stations may differ by this; one whose clock is further off has no live service"
-LIVE_ENTRIES: Final = "live messages that one names as coming before it (MAX_CB); fewer: shorter messages, longer waits"
+LIVE_ENTRIES: Final = (
+    "live messages that one names as coming before it (MAX_CB); fewer: shorter messages, longer waits; 0: each "
+    "waits until all before it is over, so that hardly any is in time"
+)
 CLUSTERS: Final = (
     "how stations are split into clusters: a station in several is their gateway and passes messages on, a standby"
     " takes over when it is silent; a station that is named nowhere is in the first one. See `mss-station plan`"

@@ -61,7 +61,7 @@ class LivePort:
 
     def hear(self, slot: int, frame: LiveClock) -> None:
         """What a linked peer says of its clock."""
-        ahead = self._clocks.hear(slot, frame, self._clock.now(), self._clock.wall())
+        ahead = self._clocks.hear(slot, frame, *self._clock.both())
         if ahead is not None:
             self.compared(slot, ahead)
 
@@ -71,4 +71,4 @@ class LivePort:
             self._due = now + INTERVAL
             self._clocks.follow(frozenset(filter(self._links.is_linked, self._dealers)))
             for slot in self._dealers:
-                self._send(slot, encode_peer(self._clocks.say(slot, now, self._clock.wall())))
+                self._send(slot, encode_peer(self._clocks.say(slot, *self._clock.both())))

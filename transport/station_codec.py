@@ -107,7 +107,7 @@ PEER: Final[Link[frames.StationFrame]] = Link(
     Layout(33, frames.WentBack, NATURAL, COUNTER, NATURAL, NATURAL),
     Layout(34, frames.NoLink),
     Layout(35, frames.Refusal, _CODE, _TEXT),
-    Layout(36, LiveClock, NATURAL, NATURAL, optional(POSITION)),
+    Layout(36, LiveClock, NATURAL, NATURAL, optional(POSITION), NATURAL),
     Layout(37, Publish, UINT64, integer(1, limits.PORT_MAX), _AUDIENCES),
     Layout(38, Hearing, UINT64, _AUDIENCES),
     _BatchLayout(40, frames.DataBatch, SLOT, _ROWS, LIVE_TAGS),

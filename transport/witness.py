@@ -47,7 +47,7 @@ def _software() -> str:
 
 def _addressee(to: str | None, kind: int) -> str:
     """What `sent` says: the host, '' for all of them, or the topic behind a sign that no host's name begins with."""
-    return f"#{to}" if kind else to or ""
+    return to or "" if kind in (Kind.BROADCAST, Kind.MAIL) else f"#{to}"
 
 
 def witnessed(path: Path, group: str, held: ExitStack) -> Callable[..., AgentCore]:

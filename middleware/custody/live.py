@@ -115,6 +115,16 @@ class Live:
         self._perform(self.core.pause(self.ledger.wall))
         self._overtake(self.core.newest)
 
+    def refuses(self) -> str | None:
+        """Why nothing live is taken here now, for status; None: it is."""
+        wall = self.ledger.wall
+        if not wall:
+            return None  # no tick yet
+        if (closed := self.gate.closed()) is not None:
+            return closed[1]
+        left = self.core.quiet_until - self.core.read(wall)
+        return f"a start, or a change of live-delta: a pause of {left // MS + 1} ms more" if left >= 0 else None
+
     # ---- from a host ----
 
     def take(self, channel: Channel, record: Record, frame: LiveData) -> None:
@@ -180,6 +190,10 @@ class Live:
         if self.gate.closed() is not None:
             self.counts["refused"] += 1
             return
+        if cast.delta != (delta := self.ledger.settings.live_delta):  # for a moment when it is changed; else its fault
+            self.ledger.notice(
+                "warning", "live-delta-differs", slot=slot, theirs_ms=cast.delta // MS, ours_ms=delta // MS
+            )
         blocker = self._floors.blocker(cast)
         if blocker is None:
             self._enter((cast.stamp, slot), cast)

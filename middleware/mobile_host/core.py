@@ -191,10 +191,10 @@ class AgentCore:
     def submit(self, body: bytes, to: str | None = None, kind: Kind = Kind.BROADCAST) -> int:
         """Queue a message to all, or to the host `to`. Returns its own number.
 
-        kind: TOPIC, RETAINED, SUB or UNSUB: a message on the topic `to`, its last value (an empty body clears that), or
-            a change of the own subscription. In one order with all else that is submitted.
+        kind: MAIL: `to` names a host. TOPIC, RETAINED, SUB or UNSUB: a message on the topic `to`, its last value (an
+            empty body clears that), or a change of the own subscription. In one order with all else that is submitted.
 
-        Raises: OutboxFull, MessageTooLarge, BadAddressee, AgentEnded; nothing has changed then.
+        Raises: OutboxFull, MessageTooLarge, BadAddressee, TypeError, AgentEnded; nothing has changed then.
         """
         self._check_member()
         return self._session.submit(body, to, int(kind))

@@ -18,7 +18,10 @@ class AgentEnded(LocalProtocolError):
 
 
 class BadAddressee(LocalProtocolError):
-    """A host's name has 1 to 64 bytes of UTF-8; a topic's 1 to 96, and nothing in it that cannot be printed."""
+    """A host's name has 1 to 64 bytes of UTF-8; a topic's 1 to 96, and nothing in it that cannot be printed.
+
+    Mail is for a host that is named.
+    """
 
 
 class StateError(Error):

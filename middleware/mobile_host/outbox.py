@@ -17,6 +17,7 @@ from roamcast.middleware.host_frames import STORED_MAX
 from roamcast.middleware.mobile_host.errors import BadAddressee, MessageTooLarge, OutboxFull
 from roamcast.middleware.mobile_host.settings import AgentSettings
 from roamcast.middleware.mobile_host.state import AgentImage
+from roamcast.middleware.rows import Kind
 
 
 @dataclass(slots=True)
@@ -56,21 +57,26 @@ class Outbox:
     def append(self, to: str | None, body: bytes, c: int, kind: int) -> int:
         """Give `body` the next own number.
 
-        Raises: MessageTooLarge, OutboxFull, BadAddressee; no number is used up then.
+        Raises: MessageTooLarge, OutboxFull, BadAddressee, TypeError; no number is used up then.
         """
-        self.check(to, body, bool(kind), self.message_bytes_max)
+        self.check(to, body, kind, self.message_bytes_max)
         limit = self._settings
         if len(self.entries) >= limit.outbox_entries or self._size + len(body) > limit.outbox_bytes:
             raise OutboxFull(f"{len(self.entries)} messages, {self._size} bytes wait for a station")
         self.highest += 1
-        self.entries[self.highest] = OutEntry(to, body, c, kind)
+        self.entries[self.highest] = OutEntry(to, body, c, 0 if kind == Kind.MAIL else kind)
         self._size += len(body)
         return self.highest
 
-    def check(self, to: str | None, body: bytes, is_topic: bool, body_bytes_max: int) -> None:
-        """Raises MessageTooLarge, BadAddressee."""
+    def check(self, to: str | None, body: bytes, kind: int, body_bytes_max: int) -> None:
+        """Raises MessageTooLarge, BadAddressee; TypeError: `to` is no text."""
+        is_topic = kind not in (Kind.BROADCAST, Kind.MAIL)
+        if to is not None and not isinstance(to, str):
+            raise TypeError(f"the name of a {'topic' if is_topic else 'host'} is a str, not {type(to).__name__}")
         if is_topic:
             self._check_topic(to)
+        elif to is None and kind == Kind.MAIL:
+            raise BadAddressee("mail is for one host, and none is named; `broadcast` is for all")
         elif to is not None and not 1 <= len(to.encode()) <= self._settings.name_bytes_max:
             raise BadAddressee(f"a name has 1 to {self._settings.name_bytes_max} bytes")
         if len(body) > body_bytes_max:

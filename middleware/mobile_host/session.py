@@ -253,7 +253,7 @@ class Session:
     def submit(self, body: bytes, to: str | None, kind: int) -> int:
         """Queue a message and, in an open session, send it. Raises as `AgentCore.submit`."""
         number = self.outbox.append(to, body, self.inbox.given_position, kind)
-        self._journal.save(Queued(number, to, body, self.is_open, kind))
+        self._journal.save(Queued(number, to, body, self.is_open, self.outbox.entries[number].kind))
         if self.is_open:
             self.outbox.tx = number
             if len(self.outbox) == 1:
@@ -263,10 +263,12 @@ class Session:
 
     def send_live(self, body: bytes, to: str | None, kind: Kind, deadline: float, room: bool) -> Receipt:
         """Send a live message. As `AgentCore.send_live`."""
-        if kind not in LIVE_KINDS or not 0 < deadline < FAR:
-            raise ValueError("a deadline is more than 0 and finite, and what is retained has none")
+        if kind not in LIVE_KINDS:
+            raise ValueError("what is retained has no deadline")
+        if not 0 < deadline < FAR:
+            raise ValueError("a deadline is more than 0, and finite")
         is_topic = kind is Kind.TOPIC
-        self.outbox.check(to, body, is_topic, LIVE_BYTES_MAX)
+        self.outbox.check(to, body, kind, LIVE_BYTES_MAX)
         self._live_number -= 1
         number = self._live_number
         if not self.is_open or not room:

@@ -6,6 +6,20 @@ from dataclasses import dataclass
 
 from roamcast.middleware.settings import MIB, MS, SECOND
 
+DEADLINE_S_MAX = 86_400
+
+
+def deadline_of(seconds: float) -> float:
+    """A live message's deadline as an application gives it, in microseconds.
+
+    Raises TypeError: it is no number; ValueError: it is not more than 0, or more than a day.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"deadline is a number of seconds, an int or a float, not {type(seconds).__name__}")
+    if not 0 < seconds <= DEADLINE_S_MAX:
+        raise ValueError(f"deadline is more than 0 and at most {DEADLINE_S_MAX} seconds")
+    return seconds * 1e6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:

@@ -72,6 +72,6 @@ def status(core: StationCore) -> dict[str, Any]:
         "bodies_awaited": len(core.bodies),
         "collection_held_by": core.retention.holder() if table.rows_total else 0,
         "live": dict(sorted(core.live.counts.items())),
-        "live_refused": (core.live.gate.closed() or ("", None))[1],
+        "live_refused": core.live.refuses(),
         "peers": [{"slot": i, "live": fifo.is_live(i, ledger.now)} for i in fifo.peers],
     }

@@ -28,7 +28,7 @@ def test_they_are_within_the_bound(stations: int, load: str) -> None:
 def test_in_values_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the bound is worth: the same messages without steps."""
 
-    def in_values(self: Stamps, rows: Sequence[Row]) -> list[Row]:
+    def in_values(self: Stamps, rows: Sequence[Row], to: tuple[int, ...]) -> list[Row]:
         return list(rows)
 
     monkeypatch.setattr(Stamps, "shorten", in_values)

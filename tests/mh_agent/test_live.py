@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,41 @@ def test_without_a_link_it_is_dropped_and_nothing_raised(make_agent: Callable[..
 def test_no_such_deadline(attached: Agent, deadline: float) -> None:
     with pytest.raises(ValueError, match="deadline"):
         attached.send("bob", b"x", deadline=deadline)
+
+
+@pytest.mark.parametrize("deadline", [10**400, 1e300, 86_401])
+def test_a_deadline_of_more_than_a_day(attached: Agent, deadline: float) -> None:
+    with pytest.raises(ValueError, match="deadline is more than 0 and at most 86400 seconds"):
+        attached.broadcast(b"x", deadline=deadline)
+
+
+@pytest.mark.parametrize("deadline", ["1", [], Decimal(1), True, b"1"])
+def test_a_deadline_that_is_no_number(attached: Agent, station: Any, deadline: Any) -> None:
+    for call in (attached.broadcast, lambda body, **more: attached.send("bob", body, **more)):
+        with pytest.raises(TypeError, match=f"deadline is .* an int or a float, not {type(deadline).__name__}"):
+            call(b"x", deadline=deadline)
+
+
+@pytest.mark.parametrize("deadline", [None, 1])
+def test_names_that_are_no_text(attached: Agent, deadline: float | None) -> None:
+    for name in (5, b"t"):
+        with pytest.raises(TypeError, match=f"topic is a str, not {type(name).__name__}"):
+            attached.broadcast(b"x", topic=name, deadline=deadline)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=f"host is a str, not {type(name).__name__}"):
+            attached.send(name, b"x", deadline=deadline)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="topic is a str"):
+        attached.subscribe(5)  # type: ignore[arg-type]
+    assert attached.status["outbox"] == 0
+
+
+@pytest.mark.parametrize("deadline", [None, 1])
+def test_mail_to_nobody_is_no_broadcast(attached: Agent, station: Any, deadline: float | None) -> None:
+    with pytest.raises(BadAddressee, match="none is named"):
+        attached.send(None, b"secret", deadline=deadline)  # type: ignore[arg-type]
+    attached.send("bob", b"mail")
+    frame = station.expect(Data)
+    assert (frame.to, frame.number, frame.body) == ("bob", 1, b"mail")
+    assert not [frame for frame in station.heard if isinstance(frame, LiveData)]
 
 
 def test_what_makes_no_sense_is_raised(attached: Agent) -> None:

@@ -316,7 +316,7 @@ def test_but_not_of_one_that_is_no_linked_peer(port: Port, user: str) -> None:
     if user != "station:s2":
         port.link()
     port.arrive(CAST, user=user, channel=LIVE_CHANNEL)
-    port.arrive(LiveClock(5, 5, None), user=user, channel=LIVE_CHANNEL)
+    port.arrive(LiveClock(5, 5, None, 0), user=user, channel=LIVE_CHANNEL)
     assert port.drain() == []
     assert port.tally.counters["live_without_link"] == 2
 
@@ -362,7 +362,7 @@ def test_clocks_are_told_and_compared(port: Port, live: Any) -> None:
     assert [type(frame) for frame in told] == [LiveClock], "not twice within a moment"
     clock, hour = Clock(), 3_600 * SECOND
     for yours in (None, 0):
-        port.arrive(LiveClock(clock.wall() + hour, clock.now(), yours), channel=LIVE_CHANNEL)
+        port.arrive(LiveClock(clock.wall() + hour, clock.now(), yours, clock.now()), channel=LIVE_CHANNEL)
         port.drain()
     (((slot, ahead)),) = found
     assert slot == 2 and hour - SECOND < ahead < hour + SECOND

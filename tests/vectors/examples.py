@@ -132,7 +132,7 @@ PEER_EXAMPLES: dict[str, sf.StationFrame] = {
     ),
     "publish": Publish(BIG, 7_003, (0, 4)),
     "hearing": Hearing(BIG, ()),
-    "live-clock": LiveClock(1_700_000_000_000_000, 86_400_000_000, -250),
+    "live-clock": LiveClock(1_700_000_000_000_000, 86_400_000_000, -250, 86_399_000_000),
     "live-cast": LiveCast(
         WALL, 500_000, Past(((WALL - 9, 4), (WALL - 8, 3))), ((0, 12), (3, 70_000)), 200_000, MH[0], 7, Kind.TOPIC, 9,
         b"21.5",

@@ -45,6 +45,7 @@ class ClusterStationNode(LiveStationNode):
         if self.layout is not FLAT:
             self.put("set_layout", self.layout)
         self._checked = ({}, {})
+        self._claims: list[int] = []
         self._stable: list[int] = []
         self._known_stable: list[int] = []
 
@@ -57,10 +58,12 @@ class ClusterStationNode(LiveStationNode):
         """(1) of fifo-broadcast.md (c): what is called stable, or known to be, is so at this instant."""
         assert self.core is not None
         fifo = self.core.ledger.fifo
+        claims = fifo.stable_claims.claims[self.slot]  # higher than `stable`, if a newcomer came in the same tick
+        if claims != self._claims:
+            self._claims = list(claims)
+            self.told_stable |= {j: max(self.told_stable.get(j, 0), claims[j]) for j in fifo.origins}
         if fifo.stable != self._stable:
             self._stable = list(fifo.stable)
-            for j in fifo.origins:
-                self.told_stable[j] = max(self.told_stable.get(j, 0), fifo.stable[j])
             self._check("stable", self._checked[0], fifo.stable, lambda node, j: node.stored(j))
         if fifo.known_stable != self._known_stable:
             self._known_stable = list(fifo.known_stable)

@@ -10,7 +10,7 @@ from on_topics import configure, subscribe
 
 from roamcast.middleware.custody.live_floors import WAITING_BYTES_MAX, WAITING_MAX, LiveFloors
 from roamcast.middleware.delta_causal.past import Past
-from roamcast.middleware.host_frames import LiveMsg, LiveRefused, Msg
+from roamcast.middleware.host_frames import LiveMsg, Msg
 from roamcast.middleware.live_frames import LiveCast
 from roamcast.middleware.rows import Kind
 from roamcast.middleware.settings import MS, SECOND
@@ -234,46 +234,6 @@ def test_rows_of_a_station_that_has_started_follow_all_that_is_live(net, live_tr
 
 
 @pytest.mark.rules()
-def test_no_live_service_with_a_wrong_clock_and_all_else_goes_on(net, live_trio):
-    a, b, c = live_trio
-    for peer in (2, 3):
-        net.tick(1, lambda core, slot=peer: core.peer_clock(slot, 90 * MS))
-    (refused,) = a.live(b"x")
-    assert isinstance(refused, LiveRefused) and refused.code == "clock" and "90 ms behind" in refused.text
-    b.live(b"y")
-    a.send(b"row")
-    net.deliver()
-    assert a.got == [b"row"] and c.got == [b"*y", b"row"] and "live-refused" in net.rejected()
-    assert "90 ms" in net.cores[1].status()["live_refused"]
-    net.tick(1, lambda core: core.peer_clock(3, 10 * MS))
-    net.run(SECOND)
-    a.live(b"z")
-    net.deliver()
-    assert c.got[-1] == b"*z" and "live-resumed" in net.rejected()
-
-
-@pytest.mark.rules()
-@pytest.mark.parametrize(("mutants", "got"), [((), [b"row", b"*z"]), (("live_frozen",), [b"row"])])
-def test_a_step_of_the_own_clock_counts_at_once_and_not_for_an_hour(net, live_trio, mutants, got):
-    """Nobody has to tell it that its clock was set, and set right; then it starts anew, with the pause of a start."""
-    a, _, c = live_trio
-    net.cores[1].ledger.mutants = frozenset(mutants)
-    for peer in (2, 3):
-        net.tick(1, lambda core, slot=peer: core.peer_clock(slot, 0))
-    net.skews[1] = 3_600 * SECOND
-    (refused,) = a.live(b"x")
-    assert isinstance(refused, LiveRefused) and refused.code == "clock" and "3600000 ms ahead" in refused.text
-    a.send(b"row")
-    net.run(SECOND)
-    net.skews[1] = 0
-    assert mutants or a.live(b"y")[-1].code == "quiet"
-    net.run(SECOND)
-    a.live(b"z")
-    net.deliver()
-    assert c.got == got
-
-
-@pytest.mark.rules()
 def test_a_deadline_shorter_than_delta(net, live_trio):
     """It is given to nobody later, and the order of others does not change."""
     a, b, c = live_trio
@@ -375,3 +335,17 @@ def test_what_waits_for_a_row_that_never_comes_is_bounded_and_goes(net, live_tri
         assert floors.hold((stamp, 2), replace(cast, stamp=stamp, body=b""), (2, 1 << 30))
     assert len(floors) <= 12
     assert sum(map(len, floors._for.values())) <= WAITING_MAX // 5
+
+
+@pytest.mark.rules()
+def test_a_station_with_another_delta_is_named(net, live_trio):
+    a, b, _ = live_trio
+    hold(net, LiveCast, 1, 2)
+    a.live(b"x")
+    net.deliver()
+    cast = next(flight[2] for flight in net.held)
+    net.held.clear()
+    net.hand(1, 2, replace(cast, delta=7 * MS, deadline=7 * MS))
+    (notice,) = [one for one in net.faults if getattr(one, "event", "") == "live-delta-differs"]
+    assert notice.fields["slot"] == 1 and notice.fields["theirs_ms"] == 7
+    assert b.got == [] and counts(net, 2)["delta"] == 1

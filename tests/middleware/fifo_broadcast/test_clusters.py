@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from roamcast.middleware.effects import Notice, Reject
+from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.fifo_broadcast.core import GUARD
 from roamcast.middleware.fifo_broadcast.layout import FLAT, Layout
 from roamcast.middleware.membership.view import Ending, View
@@ -184,6 +186,13 @@ def test_when_all_gateways_have_ended_there_is_one_cluster(make_group: Make) -> 
     parted = [slot for slot, effect in group.faults if isinstance(effect, Notice) and effect.event == "clusters-parted"]
     assert sorted(parted) == [1, 4, 5], "each says so once"
     assert {group.up[slot].stable[1] for slot in (1, 4, 5)} == {1}, "what was stable stays so; the ended are counted"
+    group.lose = lambda source, target, frame: target == 5 and is_rows(frame, 1)
+    group.submit(1)
+    ends = {slot: Ending(0, 0, (0,) * 6) for slot in (2, 3)}
+    for slot in (1, 4, 5):
+        group.up[slot].follow(View((1, 2, 3, 4, 5), closed={2: (0, ()), 3: (0, ())}, final=ends))
+    group.run(2 * SECOND)
+    assert {group.up[slot].stable[1] for slot in (1, 4, 5)} == {2}, "5 lacks the last row"
 
 
 def test_what_is_missing_is_asked_of_whoever_brings_it_then_of_any_that_has_it(make_group: Make) -> None:
@@ -313,3 +322,19 @@ def test_the_log_is_held_for_hosts_of_a_far_station_from_its_closing_on(make_gro
         group.up[slot].follow(view)
     group.run(SECOND)
     assert [group.up[slot].reduce.minima[1] for slot in (1, 2, 3, 4)] == [2] * 4
+
+
+def test_what_makes_no_sense_of_a_gateway_or_comes_from_none_changes_nothing(make_group: Make) -> None:
+    group = make_group(1, 2, 3, 4, 5, 6, layout=Layout(((1, 2, 6), (2, 3, 4, 5))))
+    group.submit(1)
+    group.run(SECOND)
+    mark, before = group.up[1].place.mark, list(group.up[1].reduce.minima)
+    told = Claims(False, (), (), (), 0, 0)
+    group.hand(2, 1, replace(told, beyond=Beyond(mark, ((9, 1),))))
+    group.hand(2, 1, replace(told, beyond=Beyond(mark, ((1, 2),))))
+    assert [type(effect) for _, effect in group.faults] == [Reject, Notice], "an unknown slot; more than was sent"
+    group.hand(4, 1, replace(told, beyond=Beyond(mark, (), (), ((1, 1),))))
+    group.hand(6, 1, replace(told, beyond=Beyond(mark, (), (), ((1, 1),))))
+    group.hand(5, 1, replace(told, stored=((1, 1),), beyond=Beyond(mark, ((1, 1),), ((1, 1),), ((1, 1),), (2,))))
+    assert group.up[1].reduce.minima == before
+    assert sorted(group.up[1].reduce.beyond) == sorted(group.up[1].down) == [2]

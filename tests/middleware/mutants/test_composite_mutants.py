@@ -12,7 +12,7 @@ FALLS: dict[str, tuple[int, int, dict[str, Any]]] = {
     "own_for_all": (1, 1, {}),
     "stable_for_all": (1, 1, {}),
     "views_near": (2, 1, {}),
-    "any_mark": (19, 1, {}),
+    "any_mark": (23, 1, {}),
 }
 """Mutant -> (first seed, count, options): at least one of these seeds falls, and none of them without the mutant."""
 

@@ -154,6 +154,7 @@ class Workload:
             Row,
             slot=slot,
             n=n,
+            steps=None,
             stamp=tuple((k, rng.randrange(1 << 50)) for k in range(SLOTS) if rng.random() < 0.5),
             kind=rng.choice(list(Kind)),
             incarnation=rng.getrandbits(64),
