@@ -7,52 +7,17 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from host_rig import A, B, C, Port, hello
 
-from roamcast.middleware.host_frames import Ack, DownFrame, Hello, LiveData, LiveRefused, NoSession, Refused, UpFrame
-from roamcast.middleware.settings import SECOND, Settings
-from roamcast.mss_station.host_port import BAD_FRAMES_MAX, Failure, HostPort
-from roamcast.mss_station.live_share import LiveShare
-from roamcast.mss_station.tally import Tally
-from roamcast.transport.host_codec import decode_down, encode_up
-
-A, B, C = b"\0aaaa", b"\0bbbb", b"\0cccc"
-
-
-class Port:
-    """A HostPort with its surroundings."""
-
-    def __init__(self, router: Any, **settings: int) -> None:
-        self.router = router
-        self.tally = Tally()
-        self.time = 0
-        self.hosts: dict[str, int] = {"ann": 11, "bob": 12}
-        self.bans: list[tuple[str, int]] = []
-        self.fed: list[tuple[bytes, int, UpFrame]] = []
-        self.port = HostPort(
-            self.router,
-            Settings(**settings),
-            self.tally,
-            self.hosts.get,
-            lambda name, until: self.bans.append((name, until)),
-            LiveShare(lambda: self.time, self.tally),
-        )
-
-    def drain(self, now: int = 0, limit: int = 1_000) -> list[tuple[bytes, int, UpFrame]]:
-        self.fed.clear()
-        self.port.drain(limit, now, lambda *fed: self.fed.append(fed))
-        return list(self.fed)
-
-    def told(self) -> list[tuple[bytes, DownFrame]]:
-        return [(channel, decode_down(data)) for channel, data in self.router.sent]
+from roamcast.middleware.host_frames import Ack, Hello, NoSession, Refused
+from roamcast.middleware.settings import SECOND
+from roamcast.mss_station.host_port import BAD_FRAMES_MAX, Failure
+from roamcast.transport.host_codec import encode_up
 
 
 @pytest.fixture
 def make_port(router: Any) -> Callable[..., Port]:
     return lambda **settings: Port(router, **settings)
-
-
-def hello(name: str, e: int = 1, version: tuple[int, int] = (1, 0)) -> bytes:
-    return encode_up(Hello(version, name, 5, False, e, 1, 0, 0, 1, 5))
 
 
 def test_a_channel_speaks_for_the_host_of_its_key(make_port: Callable[..., Port]) -> None:
@@ -224,62 +189,6 @@ def test_a_host_that_is_shut_out_is_hung_up_and_the_core_is_told(make_port: Call
     port.router.arrive(A, "host:ann", encode_up(Ack(1, 1)))
     port.router.arrive(B, "host:bob", encode_up(Ack(1, 2)))
     assert port.drain() == [(B, 12, Ack(1, 2))]
-
-
-# ---- live messages ----
-
-LIVE = encode_up(LiveData(1, 0, None, False, 500_000, b"here"))
-
-
-def use_up(port: Port) -> None:
-    """All the time there is for live messages, and more."""
-    with port.port._share.used():
-        port.time += SECOND
-
-
-def test_when_there_is_no_time_for_live_messages_they_are_dropped_and_all_else_is_taken(
-    make_port: Callable[..., Port],
-) -> None:
-    port = make_port()
-    port.router.arrive(A, "host:ann", LIVE)
-    assert [type(frame) for _, _, frame in port.drain()] == [LiveData]
-    use_up(port)
-    for _ in range(3):
-        port.router.arrive(A, "host:ann", LIVE)
-    port.router.arrive(A, "host:ann", encode_up(Ack(1, 7)))
-    port.router.arrive(B, "host:bob", encode_up(Ack(1, 8)))
-    assert [frame for _, _, frame in port.drain()] == [Ack(1, 7), Ack(1, 8)]
-    assert port.tally.counters["live_shed"] == 3
-
-
-def test_a_drain_tells_whether_live_messages_were_dropped_in_it(make_port: Callable[..., Port]) -> None:
-    """Then the station goes on to what has come besides."""
-    port = make_port()
-    use_up(port)
-    port.router.arrive(A, "host:ann", LIVE)
-    port.drain()
-    assert port.port.is_flooded
-    port.router.arrive(A, "host:ann", encode_up(Ack(1, 7)))
-    port.drain()
-    assert not port.port.is_flooded
-
-
-def test_the_sender_is_told_once_a_second_that_the_station_is_busy(make_port: Callable[..., Port]) -> None:
-    port = make_port()
-    use_up(port)
-    for now in (1, 2, SECOND, SECOND + 1):
-        port.router.arrive(A, "host:ann", LIVE)
-        port.drain(now)
-    told = port.told()
-    assert [(channel, frame.code) for channel, frame in told if isinstance(frame, LiveRefused)] == [(A, "busy")] * 2
-
-
-def test_what_claims_to_be_live_and_is_no_frame_is_a_bad_one(make_port: Callable[..., Port]) -> None:
-    port = make_port()
-    for data in (LIVE[:3], LIVE[:-1], LIVE + b"x"):
-        port.router.arrive(A, "host:ann", data)
-    assert port.drain() == []
-    assert port.tally.counters["reject.bad-frame"] == 3
 
 
 class Core:

@@ -73,6 +73,19 @@ def test_a_flood_of_one_sender_is_bounded_and_harms_no_other(group):
     assert net.up[1].kept == 0 and net.up[1].waiting == 0 and net.up[1].next_deadline() is None
 
 
+def test_bytes_that_wait_are_bounded_and_what_need_not_wait_goes_on(group):
+    net = group(3, waiting_bytes_max=30)
+    never = Lists(Past(((T - 1, 2),)))
+    words = [net.come(1, LiveMessage(0, T + number, DELTA, None, never, bytes(10)), T + 9) for number in range(5)]
+    assert words == [[]] * 3 + [["-full"]] * 2
+    assert len(net.come(1, LiveMessage(0, T + 8, DELTA, None, Lists(), bytes(10)), T + 9)) == 1, "it is given at once"
+    net.timer(1, T + 500)
+    late = T + 600
+    never = Lists(Past(((late - 1, 2),)))
+    words = [net.come(1, LiveMessage(0, late + number, DELTA, None, never, bytes(10)), late + 9) for number in range(4)]
+    assert words == [[]] * 3 + [["-full"]], "what is over gives its room back"
+
+
 def test_settings_that_make_no_sense():
     for wrong in ({"delta": 0}, {"skew": -1}, {"kept_max": 0}, {"entries_max": -1}):
         with pytest.raises(ValueError, match="at least"):
