@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from demo.relay import free_port
 from harness import until
 
 from roamcast.mh_agent import Agent
@@ -32,12 +32,8 @@ def block(mark: str) -> str:
 
 def with_free_ports(script: str) -> str:
     """The script with its fixed ports replaced by free ones."""
-    sockets = {port: socket.socket() for port in set(re.findall(r"127\.0\.0\.1:(\d+)", script))}
-    for port, free in sockets.items():
-        free.bind(("127.0.0.1", 0))
-        script = script.replace(f":{port}", f":{free.getsockname()[1]}")
-    for free in sockets.values():
-        free.close()
+    for port in set(re.findall(r"127\.0\.0\.1:(\d+)", script)):
+        script = script.replace(f":{port}", f":{free_port()}")
     return script
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 from demo.founding import found_group
+from demo.relay import free_port
 
 from roamcast.middleware.host_frames import Data, DownFrame, Hello, Msg, UpFrame, Welcome
 from roamcast.middleware.rows import Item
@@ -90,7 +90,7 @@ class Group:
         self.names = [f"s{i}" for i in range(1, stations + 1)]
         self.running: dict[str, Running] = {}
         for slot, name in enumerate(self.names, start=1):
-            hosts, peers = (f"tcp://127.0.0.1:{port}" for port in free_ports(2))
+            hosts, peers = (f"tcp://127.0.0.1:{free_port()}" for _ in range(2))
             made = ["--id", name, "--slot", str(slot), "--group", "g", "--hosts", hosts, "--stations", peers]
             assert main(["init", str(self.path(name)), *made]) == 0
         found_group([self.path(name) for name in self.names])
@@ -128,7 +128,8 @@ class Running:
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
-        assert self.station.ready.wait(PATIENCE_S)
+        until(lambda: self.station.ready.is_set() or self.error)
+        assert self.station.ready.is_set(), f"the station of {path} ended before it served: {self.error!r}"
 
     def _run(self) -> None:
         try:
@@ -179,16 +180,6 @@ def until(condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:
 @pytest.fixture(name="until")
 def until_fixture() -> Callable[..., Any]:
     return until
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 @pytest.fixture
