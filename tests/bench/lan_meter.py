@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from bench.child import Json
-from bench.split import PeerFrames
+from bench.split import ENCODE_PEER, PeerFrames
 
 from roamcast.middleware.effects import Notice
 from roamcast.mss_station import lan_port
@@ -18,7 +18,7 @@ class LanMeter:
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
-        self._frames = PeerFrames(lan_port)
+        self._frames = PeerFrames(ENCODE_PEER, lan_port)
         self._held_at: dict[str, int] | None = None
         self._news: list[str] = []
         """Settings of the tick that is not committed yet."""

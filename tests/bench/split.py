@@ -104,26 +104,30 @@ class Split:
 class PeerFrames:
     """Count and bytes of the frames that a station encodes for its peers, or decodes of theirs, by kind."""
 
-    def __init__(self, module: ModuleType = outputs, name: str = ENCODE_PEER) -> None:
-        """module, name: the function that encodes or decodes them, as it is looked up at each call."""
-        self._module, self._name = module, name
+    def __init__(self, name: str = ENCODE_PEER, *modules: ModuleType) -> None:
+        """name, modules (outputs): the function that encodes or decodes them, as it is looked up there at each call."""
+        self._name, self._modules = name, modules or (outputs,)
         self._counted: dict[str, list[int]] = {}
         self._counting = False
+
+    def _count(self, module: ModuleType) -> None:
+        original = getattr(module, self._name)
+
+        def counted(given: Any) -> Any:
+            made = original(given)
+            frame, data = (made, given) if isinstance(given, bytes) else (given, made)
+            entry = self._counted.setdefault(type(frame).__name__, [0, 0])
+            entry[0] += 1
+            entry[1] += len(data)
+            return made
+
+        setattr(module, self._name, counted)
 
     def take(self) -> Json:
         """{kind: [frames, bytes]} since the last call; the first one begins to count."""
         if not self._counting:
             self._counting = True
-            original = getattr(self._module, self._name)
-
-            def counted(given: Any) -> Any:
-                made = original(given)
-                frame, data = (made, given) if isinstance(given, bytes) else (given, made)
-                entry = self._counted.setdefault(type(frame).__name__, [0, 0])
-                entry[0] += 1
-                entry[1] += len(data)
-                return made
-
-            setattr(self._module, self._name, counted)
+            for module in self._modules:
+                self._count(module)
         told, self._counted = self._counted, {}
         return dict(told)

@@ -15,7 +15,7 @@ from bench.child import Json, percentile, serve_beside, usage
 from bench.lan_meter import LanMeter
 from bench.split import DECODE_PEER, PeerFrames, Split
 
-from roamcast.mss_station import Station, peer_port
+from roamcast.mss_station import Station, peer_port, publish_port
 
 
 class Meter:
@@ -26,7 +26,7 @@ class Meter:
         self._station = station
         self._split = Split()
         self._frames = PeerFrames()
-        self._received = PeerFrames(peer_port, DECODE_PEER)
+        self._received = PeerFrames(DECODE_PEER, peer_port, publish_port)
         self._commits = 0
         self._profile: cProfile.Profile | None = None
 

@@ -78,6 +78,9 @@ def test_the_gateway_is_killed_under_load_and_its_standby_takes_over(
     bench.cluster.start()
     until(lambda: not forwards(bench, STANDBY), "the gateway is back", SOON_S)
     bench.run_for(0.5)
+    bench.station(STANDBY).kill()
+    bench.run_for(1.5)
+    bench.cluster.start()
     assert bench.settle().messages > 20
     assert "gateway_changed: clusters=north,south forwards=s3" in bench.station("s1").text()
 
@@ -95,3 +98,28 @@ def test_clusters_come_and_go_while_messages_flow(make_bench: Callable[..., Benc
     station_command("config", "delete", at, "settings/clusters")
     wait_layout(bench, is_flat=True)
     assert bench.settle().messages > 20
+
+
+def test_a_site_that_was_down_at_first_and_a_link_that_is_reset_again_and_again(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_sites(make_bench, clusters="north: s1 s2 / south: s2 s3 s4")
+    wait_layout(bench, is_flat=False)
+    for name in ("s2", "s3", "s4"):
+        bench.station(name).kill()
+    bench.send("a", 50)
+    bench.station("s2").start()
+    bench.station("s2").wait_ready()
+    bench.send("b", 50)
+    bench.run_for(2.0)
+    bench.cluster.start()
+    bench.wait_delivered()
+    gates = [bench.station_gate("s2", "s4"), bench.station_gate("s4", "s2")]
+    for _ in range(10):
+        for gate in gates:
+            gate.cut()
+        bench.send("a")
+        bench.send("d")
+        bench.send("a", to="d")
+        bench.wait_delivered(SOON_S)
+    assert bench.settle().messages == 130
