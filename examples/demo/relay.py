@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import socket
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -33,17 +35,22 @@ UP, DOWN = "up", "down"
 PORTS = range(20_000, 32_000)
 """Below those from which systems choose the ports of outgoing connections: one that is free now stays free."""
 
-_handed_out: set[int] = set()
+KEPT_MAX = 200
+
+_kept: deque[int] = deque()
+"""UDP sockets on the ports that were handed out last: whoever looks for a free one, in whatever process, sees them."""
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on, and that this process has not been given before."""
+    """A port of 127.0.0.1 that nobody listens on, and that nobody was given lately."""
     while True:
         port = random.choice(PORTS)
-        if port in _handed_out:
-            continue
-        _handed_out.add(port)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        with contextlib.suppress(OSError), socket.socket(type=socket.SOCK_DGRAM) as mark:
+            mark.bind(("127.0.0.1", port))
+            socket.create_server(("127.0.0.1", port)).close()
+            _kept.append(mark.detach())
+            if len(_kept) > KEPT_MAX:
+                os.close(_kept.popleft())
             return port
 
 
