@@ -12,6 +12,10 @@ came by way of a third station): the station that is told WentBack compares with
 if the claim does not hold. A boot number that has passed is not compared again: a store does not go back while its
 process lives.
 
+A linked peer is asked every PROBE: Link once more, which it answers. Whoever does not answer is called anew by the
+driver (`is_mute`). The heartbeats of ZMTP would do the same, but libzmq 4.3.5 ends the process when it reads one behind
+a connection that has broken while its queue was full (its issue 4364), as after a pause of the process.
+
 New numbers wait until every peer has answered, or one has and `SETTLE` has passed since the first Link was said (the
 design asks for one answer; the pause lets the others object).
 """
@@ -19,7 +23,6 @@ design asks for one answer; the pause lets the others object).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from roamcast.middleware.effects import Channel, Notice, Reject
 from roamcast.middleware.errors import ensure
@@ -37,13 +40,10 @@ from roamcast.middleware.link_effects import (
     Seen,
     Stop,
 )
+from roamcast.middleware.link_peer import RETRY_MAX, RETRY_MIN, LinkPeer
 from roamcast.middleware.settings import MS, SECOND
 from roamcast.middleware.station_frames import Link, NoLink, Refusal, StationFrame, WentBack
 
-RETRY_MIN = SECOND
-RETRY_MAX = 30 * SECOND
-UNSENT_RETRY = 200 * MS
-"""A Link that the DEALER could not take (no connection) is said again after this, without doubling."""
 NOLINK_INTERVAL = 200 * MS
 SETTLE = SECOND
 CHANNELS_MAX = 2
@@ -57,21 +57,6 @@ REMEDY = (
     "up at another one (mss-station stations retire DIR ID --lost), and let it join under another id (mss-station join "
     "DIR TOKEN --rejoin)"
 )
-
-
-@dataclass(slots=True)
-class _Peer:
-    member: Member
-    seen: Seen
-    answered: bool = False
-    ever_answered: bool = False
-    due: int = 0
-    retry: int = RETRY_MIN
-    said_at: int | None = None
-    heard_at: int | None = None
-    refusal: str = ""
-    skew: int = 0
-    channels: list[Channel] = field(default_factory=list)
 
 
 class Links:
@@ -102,7 +87,7 @@ class Links:
         self._highest = highest
         self._alone = alone
         self._mail = mail or NoMail()
-        self._peers: dict[int, _Peer] = {}
+        self._peers: dict[int, LinkPeer] = {}
         self._slots: dict[Channel, int] = {}
         self._nolink_at: dict[Channel, int] = {}
         self._first_said: int | None = None
@@ -118,7 +103,7 @@ class Links:
                 self._slots.pop(channel, None)
         for slot, member in wanted.items():
             if slot not in self._peers:
-                self._peers[slot] = _Peer(member, seen.get(slot, Seen(0, 0)))
+                self._peers[slot] = LinkPeer(member, seen.get(slot, Seen(0, 0)))
 
     # ---- questions ----
 
@@ -140,7 +125,11 @@ class Links:
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do; None: nothing to wait for."""
-        return min((peer.due for peer in self._peers.values() if not peer.answered), default=None)
+        return min((peer.due for peer in self._peers.values()), default=None)
+
+    def is_mute(self, slot: int) -> bool:
+        """Whether the connection of the DEALER to `slot`, which was linked, is dead: it has to be made anew."""
+        return self._peers[slot].mute
 
     def ahead(self, slot: int) -> int:
         """How far the clock of a linked peer was ahead of the own one when it was linked, microseconds."""
@@ -166,25 +155,21 @@ class Links:
     def expire(self, now: int, wall: int) -> list[LinkEffect]:
         """Say the Links that are due."""
         for slot, peer in self._peers.items():
-            if not peer.answered and now >= peer.due:
+            if peer.is_due(now):
                 self._say(slot, peer, now, wall)
-                peer.due = now + peer.retry
-                peer.retry = min(2 * peer.retry, RETRY_MAX)
         return self._take()
 
     def connected(self, slot: int, now: int) -> None:
         """The DEALER to `slot` has a new connection: nothing was said on it yet."""
-        peer = self._peers[slot]
-        peer.answered, peer.due, peer.retry = False, now, RETRY_MIN
+        self._peers[slot].begin(now)
 
     def disconnected(self, slot: int) -> None:
         """The DEALER to `slot` has lost its connection."""
-        self._peers[slot].answered = False
+        self._peers[slot].end()
 
     def unsent(self, slot: int, now: int) -> None:
-        """The DEALER to `slot` has no connection: try again soon, the doubling starts anew."""
-        peer = self._peers[slot]
-        peer.due, peer.retry = now + UNSENT_RETRY, RETRY_MIN
+        """The DEALER to `slot` has no connection, or its queue is full: try again; without a connection soon."""
+        self._peers[slot].unsent(now)
 
     def heard(self, slot: int, now: int) -> None:
         """A frame of `slot` came on a bound channel."""
@@ -242,7 +227,7 @@ class Links:
 
     # ---- the rules ----
 
-    def _answer(self, peer: _Peer, frame: Link, now: int, wall: int) -> None:
+    def _answer(self, peer: LinkPeer, frame: Link, now: int, wall: int) -> None:
         refusal = self._mismatch(peer.member, frame)
         if refusal is not None:
             self._told_refusal(peer, refusal.code, refusal.text, now)
@@ -255,10 +240,9 @@ class Links:
             if not peer.answered:
                 self._notice("info", "linked", peer, frame)
                 self._effects.append(Linked(peer.member.slot))
-            peer.answered = peer.ever_answered = True
-            peer.refusal = ""
+            peer.take_answer(now)
 
-    def _passed(self, peer: _Peer, frame: Link, now: int, wall: int) -> None:
+    def _passed(self, peer: LinkPeer, frame: Link, now: int, wall: int) -> None:
         """`frame` is a true Link of the peer's newest life."""
         seen = Seen(frame.starts, frame.boot)
         if seen != peer.seen:
@@ -270,10 +254,10 @@ class Links:
         if abs(peer.skew) > SKEW_MAX:
             self._notice("warning", "clock_skew", peer, frame)
 
-    def _again(self, peer: _Peer, now: int) -> None:
+    def _again(self, peer: LinkPeer, now: int) -> None:
         """The connection under the DEALER is not linked (any more): say Link now, but not twice within an instant."""
         if peer.answered:
-            peer.answered, peer.due, peer.retry = False, now, RETRY_MIN
+            peer.begin(now)
         elif peer.said_at is None or now - peer.said_at >= NOLINK_INTERVAL:
             peer.due, peer.retry = now, RETRY_MIN
 
@@ -288,7 +272,7 @@ class Links:
             return Refusal("generation", f"slot {member.slot} belongs to another generation of {member.id!r}")
         return None
 
-    def _judge(self, peer: _Peer, frame: Link) -> bool:
+    def _judge(self, peer: LinkPeer, frame: Link) -> bool:
         """True, and Stop, if the peer knows more of this station than the station itself."""
         told = WentBack(frame.your_starts, frame.highest_yours, frame.mail_yours)
         if frame.your_starts <= self._me.starts and not self._knows_more(peer, told):
@@ -296,26 +280,26 @@ class Links:
         self._stop(peer, told)
         return True
 
-    def _knows_more(self, peer: _Peer, told: WentBack) -> bool:
+    def _knows_more(self, peer: LinkPeer, told: WentBack) -> bool:
         """Whether the peer knows more of this station's rows or mail than the station itself, now."""
         mail = self._mail
         ahead = told.highest > self._highest(self._me.slot) or told.mail_sent > mail.sent_number
         return ahead or told.mail_acked > mail.known_of(peer.member.slot)
 
-    def _went_back(self, peer: _Peer, frame: Link) -> bool:
+    def _went_back(self, peer: LinkPeer, frame: Link) -> bool:
         if frame.boot == peer.seen.boot and frame.starts == peer.seen.starts:
             return False
         mail, slot = self._mail, frame.slot
         older = frame.mail_own < mail.known_of(slot) or frame.mail_yours < mail.acknowledged_by(slot)
         return older or frame.starts <= peer.seen.starts or frame.highest_own < self._highest(slot)
 
-    def _told_went_back(self, peer: _Peer, told: WentBack, now: int) -> None:
+    def _told_went_back(self, peer: LinkPeer, told: WentBack, now: int) -> None:
         if told.starts >= self._me.starts or self._knows_more(peer, told):
             self._stop(peer, told)
         else:
             self._again(peer, now)  # that Link was overtaken by rows or mail
 
-    def _told_refusal(self, peer: _Peer, code: str, text: str, now: int) -> None:
+    def _told_refusal(self, peer: LinkPeer, code: str, text: str, now: int) -> None:
         peer.answered = False
         peer.due, peer.retry = now + RETRY_MAX, RETRY_MAX
         told = f"{code}: {text}"
@@ -331,20 +315,20 @@ class Links:
         self._effects.append(Reject(channel, refusal.code, refusal.text))
         self._effects.append(Answer(channel, refusal))
 
-    def _bind(self, channel: Channel, peer: _Peer) -> None:
+    def _bind(self, channel: Channel, peer: LinkPeer) -> None:
         if channel not in peer.channels:
             peer.channels.append(channel)
             self._slots[channel] = peer.member.slot
         if len(peer.channels) > CHANNELS_MAX:
             del self._slots[peer.channels.pop(0)]
 
-    def _say(self, slot: int, peer: _Peer, now: int, wall: int) -> None:
+    def _say(self, slot: int, peer: LinkPeer, now: int, wall: int) -> None:
         peer.said_at = now
         if self._first_said is None:
             self._first_said = now
         self._effects.append(SayLink(slot, self._link(peer, wall)))
 
-    def _link(self, peer: _Peer, wall: int) -> Link:
+    def _link(self, peer: LinkPeer, wall: int) -> Link:
         return Link(
             version=PROTOCOL_VERSION,
             group=self._me.group,
@@ -361,7 +345,7 @@ class Links:
             mail_yours=self._mail.known_of(peer.member.slot),
         )
 
-    def _stop(self, peer: _Peer, told: WentBack) -> None:
+    def _stop(self, peer: LinkPeer, told: WentBack) -> None:
         mail, slot = self._mail, peer.member.slot
         mine = f"own start {self._me.starts}, own number {self._highest(self._me.slot)}, mail {mail.sent_number}"
         theirs = f"{peer.member.id} has seen start {told.starts}, number {told.highest}, mail {told.mail_sent}"
@@ -369,7 +353,7 @@ class Links:
             theirs += f", and was told that its mail {told.mail_acked} is here, where {mail.known_of(slot)} is known"
         self._effects.append(Stop(f"{REMEDY} ({mine}; {theirs})"))
 
-    def _notice(self, level: str, event: str, peer: _Peer, frame: Link) -> None:
+    def _notice(self, level: str, event: str, peer: LinkPeer, frame: Link) -> None:
         fields = {
             "peer": peer.member.id,
             "slot": peer.member.slot,

@@ -76,7 +76,7 @@ class PeerConnections:
         self._peers.published.check()
 
     def look(self) -> None:
-        """Call again who has refused the connection; to be called about once a second.
+        """Call again who has refused the connection, or does not answer on it; to be called about once a second.
 
         A peer that is about to change its key has the new one in its record, and serves under the one before as yet.
         """
@@ -87,6 +87,9 @@ class PeerConnections:
                 keys = self._keys_of(one.id)
                 turn = keys.index(one.key) + 1 if one.key in keys else 0
                 self._connect_to(slot, one.id, one.endpoint, keys[turn % len(keys)])
+            elif self._peers.links.is_mute(slot):
+                self._close(slot)
+                self._connect_to(slot, one.id, one.endpoint, one.key)
 
     def reconnect(self) -> None:
         """This station has other keys: call everybody again."""

@@ -185,8 +185,9 @@ class PeerPort:
             self._tally.count("links_of_retired_stations")
             self._answer(channel, Refusal(RETIRED, over))
             return
+        is_new = self.links.slot_of(channel) is None
         self._perform(self.links.introduced(channel, user, frame, now, wall), now)
-        if (slot := self.links.slot_of(channel)) is not None:
+        if is_new and (slot := self.links.slot_of(channel)) is not None:
             self._channels[slot] = channel
             self.published.begins_anew(slot)
 

@@ -41,8 +41,13 @@ BACKLOG: Final = 1_024
 
 RECONNECT_MS: Final = 100
 RECONNECT_MAX_MS: Final = 2_000
-HEARTBEAT_MS: Final = 5_000
-HEARTBEAT_TIMEOUT_MS: Final = 15_000
+PEER_KEEPALIVE: Final = (
+    *KEEPALIVE,
+    (zmq.TCP_KEEPALIVE_IDLE, 10),
+    (zmq.TCP_KEEPALIVE_INTVL, 5),
+    (zmq.TCP_KEEPALIVE_CNT, 2),
+)
+"""A peer that is gone is noticed after 20 s. No heartbeats of ZMTP: see middleware/links.py."""
 
 
 def seed_ids() -> None:
@@ -128,7 +133,7 @@ class HandshakeMonitor(Monitor):
 def connect_peer(
     context: zmq.Context[zmq.Socket[bytes]], endpoint: str, keys: CurveKeys, peer_key: str
 ) -> tuple[zmq.Socket[bytes], LinkMonitor]:
-    """A DEALER to a peer. It reconnects by itself; heartbeats find a peer that is gone without goodbye."""
+    """A DEALER to a peer. It reconnects by itself, once the system or `Links` has found it dead."""
     socket = context.socket(zmq.DEALER)
     monitor = LinkMonitor(socket)
     connect_socket(socket, endpoint, keys, peer_key, PEER_QUEUE_FRAMES)
@@ -152,7 +157,7 @@ def connect_socket(
     queue: int,
     frame_bytes: int = PEER_FRAME_BYTES_MAX,
 ) -> None:
-    """Connect a socket to a peer for as long as it is open: it comes back by itself; heartbeats find a dead link."""
+    """Connect a socket to a peer for as long as it is open: it comes back by itself."""
     set_client(socket, keys, peer_key)
     for option, value in (
         (zmq.SNDHWM, queue),
@@ -160,9 +165,7 @@ def connect_socket(
         (zmq.MAXMSGSIZE, frame_bytes + CURVE_OVERHEAD_BYTES),
         (zmq.RECONNECT_IVL, RECONNECT_MS),
         (zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS),
-        (zmq.HEARTBEAT_IVL, HEARTBEAT_MS),
-        (zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS),
-        (zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS),
+        *PEER_KEEPALIVE,
     ):
         socket.setsockopt(option, value)
     socket.connect(endpoint)

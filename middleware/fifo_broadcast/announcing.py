@@ -8,6 +8,8 @@ Source: fifo-broadcast.md Q5, composition.md section 3; docs/protocols/clusters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from roamcast.middleware.effects import Broadcast, Effect, SendPeer
 from roamcast.middleware.fifo_broadcast.claims import Beyond
 from roamcast.middleware.fifo_broadcast.standing import Standing
@@ -15,6 +17,9 @@ from roamcast.middleware.membership.view import GroupView
 from roamcast.middleware.station_frames import Claims
 
 Entries = tuple[tuple[int, int], ...]
+
+NO_MARK = 0
+"""Of a station that is no gateway: it says whom it does not hear, and nothing for others."""
 
 
 class Announcing:
@@ -154,7 +159,9 @@ class Announcing:
         beyond = None
         if standing.place.is_gateway:
             told = [self._entries(3 + kind, vector, full) for kind, vector in enumerate(self._seen())]
-            beyond = self._beyond(now, told)
+            beyond = Beyond(standing.place.mark, told[0], told[1], told[2], self._silent(standing.place.near, now))
+        elif silent := self._silent(standing.place.gateways, now):
+            beyond = Beyond(NO_MARK, down=silent)
         words = standing.words.say()
         frame = Claims(full, own[0], own[1], own[2], sent, hlc, want, words, beyond)
         standing.dirty = self.owe_full = self._want_all = False
@@ -164,10 +171,8 @@ class Announcing:
             self._full_at = now
         return frame
 
-    def _beyond(self, now: int, told: list[Entries]) -> Beyond:
-        standing = self._standing
-        down = tuple(slot for slot in standing.place.near if standing.is_silent(slot, now))
-        return Beyond(standing.place.mark, told[0], told[1], told[2], down)
+    def _silent(self, stations: Sequence[int], now: int) -> tuple[int, ...]:
+        return tuple(slot for slot in stations if self._standing.is_silent(slot, now))
 
     def full(self, hlc: int, sent: int) -> Claims:
         """Everything for one station alone, one that is far or not counted; what was said to all stays so."""

@@ -59,7 +59,7 @@ class Beyond:
     stable: tuple[tuple[int, int], ...] = ()
     reduce: tuple[tuple[int, int], ...] = ()
     down: tuple[int, ...] = ()
-    """Slots of stations in its clusters that the gateway does not hear."""
+    """Slots of stations in its clusters that the gateway does not hear; from a station that is none: of gateways."""
 
 
 class Level:

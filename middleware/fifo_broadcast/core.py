@@ -180,6 +180,8 @@ class FifoEntity(Standing):
         self.known[sender] = max(self.known[sender], claims.sent)
         if near and beyond is not None and sender in self.accepted.beyond:
             self._merge_beyond(sender, beyond)
+        elif beyond is not None and sender in self.place.far:
+            self.deaf[sender] = now, beyond.down
         if self.own in claims.want:
             self._announcing.wanted_by(sender)
             if claims.full:  # as after a start

@@ -94,11 +94,13 @@ class Repair:
         closed = origin in standing.words.view.closed
         target = standing.own if closed else standing.leader(standing.place.brought(origin), now) or origin
         if (closed or request.tries >= 2) and "no_third_party" not in standing.mutants:
-            holders = [origin] * (not closed) + [
+            place, claims = standing.place, standing.accepted.claims
+            holders = [
                 i
-                for i in standing.place.near
-                if i != origin and (closed or standing.is_live(i, now)) and standing.accepted.claims[i][origin] >= first
-            ]
+                for i in place.near
+                if i != origin and (closed or standing.is_live(i, now)) and claims[i][origin] >= first
+            ] or [i for i in place.far if i != origin and standing.is_heard(i, now)]  # what they have is not known
+            holders = [origin] * (not closed) + holders
             target = holders[request.tries % len(holders)] if holders else target
         return target
 

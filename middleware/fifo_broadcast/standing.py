@@ -46,6 +46,8 @@ class Standing:
         self.last_heard: dict[int, int] = {}
         self.down: dict[int, tuple[int, ...]] = {}
         """By gateway near: whom it sees and does not hear."""
+        self.deaf: dict[int, tuple[int, tuple[int, ...]]] = {}
+        """By station far: when it has said last which gateways near it does not hear, and which."""
         self.notices: list[Effect] = []
         self.progress = 0
         self.patience = settings.poll_timeout
@@ -87,6 +89,7 @@ class Standing:
             level.speaks = place.is_gateway
             level.reshape(rows, place.gateways, width, start, beyond, place.mark != before.mark)
         self.down = {slot: down for slot, down in self.down.items() if slot in place.gateways}
+        self.deaf = {slot: said for slot, said in self.deaf.items() if slot in place.far}
         self.dirty = True
 
     def _guards(self, view: View) -> dict[int, tuple[int, ...]]:
@@ -105,18 +108,19 @@ class Standing:
 
     def is_live(self, station: int, now: int) -> bool:
         """Whether the station was heard within down_after; a far one also if a gateway that sees it hears it."""
-        if station == self.own or self._is_heard(station, now):
+        if station == self.own or self.is_heard(station, now):
             return True
         if station not in self.place.far:
             return False
         clusters = set(self.place.shape.of(station))
         return any(
-            self._is_heard(gateway, now) and station not in down
+            self.is_heard(gateway, now) and station not in down
             for gateway, down in self.down.items()
             if not clusters.isdisjoint(self.place.shape.of(gateway))
         )
 
-    def _is_heard(self, station: int, now: int) -> bool:
+    def is_heard(self, station: int, now: int) -> bool:
+        """Whether the station itself was heard within down_after."""
         heard = self.last_heard.get(station)
         return heard is not None and now - heard < self.settings.down_after
 
@@ -133,11 +137,20 @@ class Standing:
         return next((slot for slot in group if not self.is_silent(slot, now)), 0)
 
     def reach(self, now: int) -> tuple[int, ...]:
-        """To whom rows and claims go: all that are near, and those far to whom nobody forwards now."""
+        """To whom rows and claims go: all that are near, and those far to whom nobody brings them now."""
         place = self.place
         if not place.far:
             return place.near
-        return (*place.near, *(slot for slot, group in place.far.items() if not self.leader(group, now)))
+        return (*place.near, *(slot for slot, group in place.far.items() if not self._is_brought(slot, group, now)))
+
+    def _is_brought(self, station: int, group: tuple[int, ...], now: int) -> bool:
+        """Whether one of the gateways in `group` forwards to the station, and nobody says that it does not hear."""
+        leader = self.leader(group, now)
+        if not leader or "own_ears" in self.mutants:
+            return leader != 0
+        since, deaf = self.deaf.get(station, (0, ()))
+        is_deaf = leader in deaf and now - since < self.settings.down_after
+        return not is_deaf and {station, self.own}.isdisjoint(self.down.get(leader, ()))
 
     # ---- what is where ----
 

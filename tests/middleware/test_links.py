@@ -19,7 +19,8 @@ from roamcast.middleware.link_effects import (
     Seen,
     Stop,
 )
-from roamcast.middleware.links import NOLINK_INTERVAL, RETRY_MAX, RETRY_MIN, SETTLE, UNSENT_RETRY, Links
+from roamcast.middleware.link_peer import PROBE, PROBES_MAX, PROBES_MAX_HEARD, RETRY_MAX, RETRY_MIN, UNSENT_RETRY
+from roamcast.middleware.links import NOLINK_INTERVAL, SETTLE, Links
 from roamcast.middleware.settings import SECOND
 from roamcast.middleware.station_frames import Claims, Link, LinkFrame, NoLink, Refusal, WentBack
 
@@ -76,7 +77,47 @@ def test_a_link_binds_the_channel_and_its_answer_links_the_dealer() -> None:
     assert b.links.slot_of("ab") == 1
     assert a.links.is_linked(2) and not b.links.is_linked(1)
     assert a.links.slot_of("ab") is None
-    assert a.links.next_deadline() is None
+    assert a.links.next_deadline() == PROBE
+
+
+def test_a_linked_peer_is_asked_again_and_again_and_answers_on_the_same_channel() -> None:
+    a, b = Station(1), Station(2)
+    link_pair(a, b)
+    for i in range(1, 2 * PROBES_MAX_HEARD):
+        assert a.links.expire(i * PROBE - 1, WALL) == []
+        told = b.links.introduced("ab", 1, say(a, i * PROBE), i * PROBE, WALL)
+        assert kinds(told) == ["Answer"]
+        assert a.links.answered(2, answer(told), i * PROBE, WALL) == []
+        assert not a.links.is_mute(2)
+
+
+@pytest.mark.parametrize(("heard", "most"), [(False, PROBES_MAX), (True, PROBES_MAX_HEARD)])
+def test_a_linked_peer_that_does_not_answer_is_called_anew(heard: bool, most: int) -> None:
+    """One that is heard on its own connection has longer: what is said to it may only be slow."""
+    a, b = Station(1), Station(2)
+    link_pair(a, b)
+    for i in range(1, most + 1):
+        if heard:
+            a.links.heard(2, i * PROBE - 1)
+        assert kinds(a.links.expire(i * PROBE, WALL)) == ["SayLink"]
+        a.links.unsent(2, i * PROBE)
+        assert not a.links.is_mute(2) and a.links.is_linked(2)
+    if heard:
+        a.links.heard(2, (most + 1) * PROBE - 1)
+    assert a.links.expire((most + 1) * PROBE, WALL) == []
+    assert a.links.is_mute(2) and a.links.next_deadline() == (most + 2) * PROBE
+    a.links.disconnected(2)
+    a.links.connected(2, (most + 1) * PROBE)
+    assert not a.links.is_mute(2) and not a.links.is_linked(2)
+    link_pair(a, b, (most + 1) * PROBE, "new")
+    assert a.links.is_linked(2)
+
+
+def test_a_pause_of_the_own_process_ends_no_link() -> None:
+    a, b = Station(1), Station(2)
+    link_pair(a, b)
+    assert kinds(a.links.expire(1_000 * PROBE, WALL)) == ["SayLink"]
+    assert not a.links.is_mute(2)
 
 
 def test_a_link_is_repeated_with_doubling_until_answered() -> None:

@@ -172,6 +172,47 @@ def test_while_no_gateway_is_heard_rows_and_claims_go_directly(make_group: Make)
     assert not group.up[4].stable[1], "two members have it not"
 
 
+BROKEN = {
+    "the only gateway": (Layout(((1, 2), (2, 3))), {(2, 3), (3, 2)}),
+    "the gateway is not heard": (Layout(((1, 2), (2, 3))), {(2, 3)}),
+    "the gateway does not hear": (Layout(((1, 2), (2, 3))), {(3, 2)}),
+    "gateway and standby": (Layout(((1, 2, 3), (2, 3, 4)), frozenset({3})), {(2, 4), (4, 2), (3, 4), (4, 3)}),
+    "of all there": (Layout(((1, 2), (2, 3, 4))), {(2, 3), (3, 2), (2, 4), (4, 2)}),
+}
+"""Links that are broken for good, though all stations live and have others."""
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_station_that_its_gateway_does_not_reach_gets_all_directly(make_group: Make, name: str) -> None:
+    layout, broken = BROKEN[name]
+    slots = sorted({slot for cluster in layout.clusters for slot in cluster})
+    group = make_group(*slots, layout=layout, heartbeat=200 * MS, down_after=SECOND, send_window=4)
+    group.run(SECOND)
+    group.lose = lambda source, target, frame: (source, target) in broken
+    group.run(2 * SECOND)
+    for slot in slots:
+        group.submit(slot, 20)
+    group.run(30 * SECOND)
+    assert {group.stored(at, of) for at in slots for of in slots} == {20}
+    group.lose = lambda source, target, frame: False
+    group.run(3 * SECOND)
+    group.sent.clear()
+    group.submit(1)
+    group.deliver()
+    assert (1, slots[-1]) not in firsts(group, 1), "by the gateway again"
+
+
+def test_whoever_trusts_its_own_ears_alone_leaves_it_without(make_group: Make) -> None:
+    layout, broken = BROKEN["the only gateway"]
+    mutants = frozenset({"own_ears"})
+    group = make_group(1, 2, 3, layout=layout, heartbeat=200 * MS, down_after=SECOND, mutants=mutants)
+    group.run(SECOND)
+    group.lose = lambda source, target, frame: (source, target) in broken
+    group.submit(1)
+    group.run(300 * SECOND)
+    assert [group.stored(slot, 1) for slot in (1, 2, 3)] == [1, 1, 0]
+
+
 def test_when_all_gateways_have_ended_there_is_one_cluster(make_group: Make) -> None:
     group = make_group(1, 2, 3, 4, 5, layout=TWO)
     group.submit(1)
