@@ -158,7 +158,8 @@ def lines(told: Json | None) -> list[str]:
         return []
     taken = ", and has taken over" if told["role"] == STANDBY and told["forwards"] else ""
     role = "" if told["role"] == STATION else f"a {told['role']} "
-    out = [f"clusters: this station is {role}in {' and '.join(told['own'])}{taken}"]
+    use = "not in use, see the alarm; by the setting " if told["parted"] else ""
+    out = [f"clusters: {use}this station is {role}in {' and '.join(told['own'])}{taken}"]
     out += [f"cluster {one['name']}: {', '.join(one['stations'])}{_lagging(one['behind'])}" for one in told["clusters"]]
     out += [_joint(joint) for joint in told["joints"] if joint["gateways"]]
     out += [_beyond(one) for one in told["beyond"] if one["rows"] or one["silent"]]
@@ -172,7 +173,11 @@ def lines(told: Json | None) -> list[str]:
 
 def _joint(joint: Json) -> str:
     names = ", ".join(f"{id} (standby)" if id in joint["standbys"] else id for id in joint["gateways"])
-    forwards = f"{joint['forwards']} forwards" if joint["forwards"] else "all are silent, so nobody forwards"
+    forwards = (
+        f"{joint['forwards']} forwards"
+        if joint["forwards"]
+        else "all are silent, so stations send to each other directly"
+    )
     return f"between {' and '.join(joint['clusters'])}: {names}; {forwards}"
 
 

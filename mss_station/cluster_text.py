@@ -20,6 +20,9 @@ from roamcast.transport.toml_files import NAME, NAME_WANTED
 STANDBYS: Final = "standbys"
 FLAT: Final = "flat"
 FORM: Final = "north: s1 s2 s3 / south: s2 s3 s4 / standbys: s3"
+CLUSTERS_MAX: Final = 64
+"""What follows from a layout takes time that grows with every two of them: as many as this take some milliseconds."""
+
 TEXT_BYTES_MAX: Final = LAN_VALUE_BYTES_MAX - 64
 
 
@@ -58,6 +61,8 @@ def read_clusters(text: str) -> Clusters:
         return Clusters()
     if len(text.encode()) > TEXT_BYTES_MAX:
         raise SchemaError(f"clusters: the text must not be longer than {TEXT_BYTES_MAX} bytes")
+    if text.count("/") > CLUSTERS_MAX:  # one more part for the standbys
+        raise SchemaError(f"clusters: there are more than {CLUSTERS_MAX}; make fewer and larger ones")
     parts: dict[str, tuple[str, ...]] = {}
     for part in text.split("/"):
         name, colon, rest = part.partition(":")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -17,7 +16,9 @@ from roamcast.transport.limits import SLOT_MAX
 
 RATE: Final = 2.5
 FIXED_COST: Final = 100.0
-"""R and F where nothing else is said, as measured: docs/protocols/clusters.md."""
+"""R and F where nothing else is said, as measured: docs/protocols/cluster-settings.md."""
+
+NUMBER_MAX: Final = 1e6
 
 HOPS_FLAT: Final = (1, 2, 3)
 HOPS_CLUSTERS: Final = (2, 4, 6)
@@ -55,8 +56,8 @@ def show(options: argparse.Namespace) -> str:
     if not 1 <= options.stations <= SLOT_MAX:
         raise WrongUse(f"--stations must be from 1 to {SLOT_MAX}, not {options.stations}")
     for name, value in (("--rate", options.rate), ("--fixed-cost", options.fixed_cost)):
-        if not (math.isfinite(value) and value >= 0):
-            raise WrongUse(f"{name} must be a number from 0 on, not {value:g}")
+        if not 0 <= value <= NUMBER_MAX:
+            raise WrongUse(f"{name} must be a number from 0 to {NUMBER_MAX:,.0f}, not {value:g}")
     plan = plan_of(options.stations, options.rate, options.fixed_cost)
     return json.dumps(plan, indent=1) if options.json else table(plan)
 

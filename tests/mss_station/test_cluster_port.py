@@ -155,7 +155,7 @@ def test_without_any_gateway_that_lives_nobody_forwards() -> None:
     bench.hear(5)
     told = bench.status()
     assert told["joints"][0]["forwards"] is None and told["parted"] == []
-    assert "bay, cap (standby); all are silent, so nobody forwards" in bench.text()
+    assert "bay, cap (standby); all are silent, so stations send to each other directly" in bench.text()
 
 
 def test_who_is_behind_is_told_in_messages() -> None:
@@ -196,3 +196,4 @@ def test_parted_clusters_are_an_alarm() -> None:
     bench.end(3)
     assert bench.status()["parted"] == [["north", "south"]]
     assert "alarm: north and south are parted, their gateways have ended" in bench.text()
+    assert "clusters: not in use, see the alarm; by the setting this station is" in bench.text()

@@ -75,9 +75,10 @@ def test_a_person_reads_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (("--stations", "0"), "--stations must be from 1 to 1023, not 0"),
         (("--stations", "1024"), "--stations must be from 1 to 1023, not 1024"),
-        (("--stations", "9", "--rate", "-1"), "--rate must be a number from 0 on, not -1"),
-        (("--stations", "9", "--fixed-cost", "inf"), "--fixed-cost must be a number from 0 on, not inf"),
-        (("--stations", "9", "--rate", "nan"), "--rate must be a number from 0 on, not nan"),
+        (("--stations", "9", "--rate", "-1"), "--rate must be a number from 0 to 1,000,000, not -1"),
+        (("--stations", "9", "--fixed-cost", "inf"), "--fixed-cost must be a number from 0 to 1,000,000, not inf"),
+        (("--stations", "100", "--rate", "1e308"), "--rate must be a number from 0 to 1,000,000, not 1e+308"),
+        (("--stations", "9", "--rate", "nan"), "--rate must be a number from 0 to 1,000,000, not nan"),
     ],
 )
 def test_wrong_use_is_told(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str) -> None:

@@ -108,7 +108,7 @@ def _rule_b() -> list[str]:
     return [
         *lines,
         f"Clusters: {heads}.",
-        "So: flat up to about 100 stations, with a longer claims tick first; pairs of sqrt(n) clusters beyond.",
+        "Above 1 pairs have less to do. R and F as measured of stations, and what follows: mss-station plan.",
     ]
 
 

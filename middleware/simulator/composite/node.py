@@ -95,7 +95,7 @@ class ClusterStationNode(LiveStationNode):
         super()._perform(effect)
 
     def _check_first_send(self, batch: DataBatch, to: tuple[int, ...] | None) -> None:
-        """Rows go to stations of other clusters only while no gateway to them is heard."""
+        """Rows go to far stations only while no gateway to them is heard, or one is said not to reach them."""
         assert self.core is not None
         fifo = self.core.ledger.fifo
         if batch.origin != self.slot:
@@ -110,10 +110,19 @@ class ClusterStationNode(LiveStationNode):
                 continue
             self.sends["directly"] += 1
             shared = layout.group(layout.of(self.slot)[0], layout.of(slot)[0])
-            heard = [i for i in shared if i in living and now - fifo.last_heard.get(i, now - down_after) < down_after]
-            if heard:
+            heard = (i for i in shared if i in living and now - fifo.last_heard.get(i, now - down_after) < down_after)
+            gateway = next(heard, None)
+            if gateway is not None and not self._is_told_so(gateway, slot):
                 said = f"station {self.slot} sends rows of {batch.origin} to {slot}, which is in none of its clusters"
-                raise Violation("direct send", [said, f"it hears the gateways {heard}"])
+                raise Violation("direct send", [said, f"it hears the gateway {gateway}"])
+
+    def _is_told_so(self, gateway: int, far: int) -> bool:
+        """Whether the gateway has said that it does not hear one of the two, or the far one the gateway."""
+        assert self.core is not None
+        fifo = self.core.ledger.fifo
+        since, deaf = fifo.deaf.get(far, (0, ()))
+        fresh = self.core.ledger.now - since < fifo.settings.down_after
+        return bool({self.slot, far} & set(fifo.down.get(gateway, ()))) or (fresh and gateway in deaf)
 
 
 def unstable(stations: Mapping[int, ClusterStationNode], slots: tuple[int, ...]) -> list[str]:
