@@ -40,7 +40,8 @@ class Retirement:
         elif heir not in heirs:
             raise WrongUse(f"{heir!r} cannot take the place of {id}; these can: {', '.join(heirs)}")
         self._write(replace(record, state=RETIRING, heir=heir))
-        return {"id": id, "state": RETIRING, "heir": heir, "linked": self._is_there(record)}
+        told = {"id": id, "state": RETIRING, "heir": heir, "linked": self._is_there(record)}
+        return {**told, "parts": self._parts(record.slot)}
 
     def _first_heir(self, id: str) -> str:
         for name, slot, _, _ in self._server.core.ledger.stations:
@@ -62,7 +63,14 @@ class Retirement:
                 "--force gives it up all the same"
             )
         self._write(replace(record, state=LOST, heir=None, released=release or None))
-        return {"id": id, "state": LOST, "slot": record.slot, "released": release}
+        told = {"id": id, "state": LOST, "slot": record.slot, "released": release}
+        return {**told, "parts": self._parts(record.slot)}
+
+    def _parts(self, slot: int) -> bool:
+        """Whether two clusters have no gateway any more when this station has ended."""
+        fifo = self._server.core.ledger.fifo
+        living = tuple(other for other in fifo.words.view.living if other != slot)
+        return not fifo.place.parted and fifo.layout.parted(living)
 
     def _record(self, id: str) -> StationRecord:
         record = self._directory.record(id)

@@ -23,6 +23,10 @@ Its hosts are asked what they have when they attach elsewhere: they get the rest
 message that it had acknowledged and passed on to nobody (its sender is told), and what waited at {id} for a host that
 was away and was collected elsewhere (the host is told that it has missed messages). Slot {slot} is never used again."""
 
+PARTS: Final = """\
+{id} is the last gateway of two clusters: when it has ended, the group is one flat cluster of all. Set settings/clusters
+anew without it."""
+
 WAITED_FOR: Final = """\
 Until its hosts have come, or were away for longer than settings/away-max, messages that they may need are kept. Do not
 wait for them any more: mss-station stations retire {dir} {id} --lost --release"""
@@ -155,6 +159,8 @@ def retire(options: argparse.Namespace) -> str:
     if options.json:
         return json.dumps(done)
     lines = _told_lost(done) if options.lost else _told_orderly(done)
+    if done["parts"]:
+        lines.append(PARTS)
     return "\n".join(lines).format(**done, dir=options.dir)
 
 

@@ -95,9 +95,12 @@ def _override(text: str) -> tuple[str, Any]:
     if value in ("True", "False"):
         return name, value == "True"
     try:
-        return name, float(value) if "." in value else int(value)
+        number = float(value) if "." in value else int(value)
     except ValueError:
         raise ValueError(f"--set {text!r}: the value is a number, True or False") from None
+    if number < 0:
+        raise ValueError(f"--set {text!r}: the value must not be negative")
+    return name, number
 
 
 def _run(chosen: argparse.Namespace, overrides: dict[str, Any]) -> int:

@@ -16,8 +16,8 @@ MANY = 10_000
 def test_frozen_until_all_others_have_hung_up(make_bench: Callable[..., Bench]) -> None:
     """When it goes on its queues are full, and the connections behind them are dead."""
     bench = make_bench(stations=4)
-    bench.hosts({"a": "s1", "b": "s3", "c": "s4", "d": "s4"})
-    bench.load(["a", "b", "c", "d"], rate=20)
+    bench.hosts({"a": "s1", "b": "s4"})
+    bench.load(["a", "b"], rate=20)
     bench.run_for(1)
     frozen = bench.station("s2")
     frozen.freeze()

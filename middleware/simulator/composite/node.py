@@ -110,11 +110,14 @@ class ClusterStationNode(LiveStationNode):
                 continue
             self.sends["directly"] += 1
             shared = layout.group(layout.of(self.slot)[0], layout.of(slot)[0])
-            heard = (i for i in shared if i in living and now - fifo.last_heard.get(i, now - down_after) < down_after)
-            gateway = next(heard, None)
-            if gateway is not None and not self._is_told_so(gateway, slot):
-                said = f"station {self.slot} sends rows of {batch.origin} to {slot}, which is in none of its clusters"
-                raise Violation("direct send", [said, f"it hears the gateway {gateway}"])
+            for gateway in (i for i in shared if i in living):
+                if self._is_told_so(gateway, slot):
+                    break
+                if now - fifo.last_heard.get(gateway, now - down_after) < down_after:
+                    said = (
+                        f"station {self.slot} sends rows of {batch.origin} to {slot}, which is in none of its clusters"
+                    )
+                    raise Violation("direct send", [said, f"it hears the gateway {gateway}"])
 
     def _is_told_so(self, gateway: int, far: int) -> bool:
         """Whether the gateway has said that it does not hear one of the two, or the far one the gateway."""

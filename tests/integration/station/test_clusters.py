@@ -41,7 +41,9 @@ def test_clusters_that_lose_their_only_gateway(
     until(lambda: one.status()["clusters"]["joints"][0]["forwards"] is None)
     sender.broadcast(2, b"past it")
     assert [item.body for _, item in reader.given()] == [b"past it"]
+    capsys.readouterr()
     assert main(["stations", "retire", str(group.path("s1")), "s2", "--lost"]) == 0
+    assert "s2 is the last gateway of two clusters" in capsys.readouterr().out
     until(lambda: all(each.status()["clusters"]["parted"] == [["north", "south"]] for each in (one, three)))
     capsys.readouterr()
     assert main(["status", str(group.path("s3"))]) == 0
