@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from peer_rig import unpublished
 
-from roamcast.middleware.link_effects import Identity
+from roamcast.middleware.link_effects import Identity, Member, SayLink
+from roamcast.middleware.link_peer import PROBE, PROBES_MAX
 from roamcast.middleware.links import Links
 from roamcast.mss_station.clock import Clock
 from roamcast.mss_station.live_port import LivePort
@@ -144,6 +145,23 @@ def test_a_peer_under_another_key_is_tried_with_its_other_keys(make_wires: Calla
         wires.loop.time += PAUSE
         wires.connections.look()
     assert [key for _, key in wires.where()] == ["key-2", "key-1", "key-2"]
+
+
+def test_a_linked_peer_that_answers_no_more_is_called_anew(make_wires: Callable[..., Wires]) -> None:
+    wires = make_wires()
+    wires.connections.follow([DALE])
+    wires.hear(4, UP)
+    (said,) = Links(Identity("g", "dale", 4, 104, 1, 1), [Member(3, "hill", 1)], {}, lambda slot: 0, False).expire(0, 0)
+    assert isinstance(said, SayLink)
+    wires.peers.links.answered(4, said.frame, 0, 0)
+    for i in range(1, PROBES_MAX + 2):
+        wires.connections.look()
+        assert len(wires.made) == 1 and wires.peers.links.is_linked(4)
+        wires.peers.expire(i * PROBE, 0)
+    wires.connections.look()
+    assert wires.where() == [("tcp://dale:2", "key-1")] * 2 and wires.closed() == [True, False]
+    wires.connections.look()
+    assert len(wires.made) == 2
 
 
 def test_a_peer_that_refuses_is_called_again_and_one_that_is_away_calls_itself(

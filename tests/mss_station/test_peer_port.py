@@ -11,7 +11,8 @@ from peer_rig import unpublished
 from roamcast.middleware.delta_causal.past import Past
 from roamcast.middleware.lan_update.records import LanAck
 from roamcast.middleware.link_effects import Identity, Member, Seen
-from roamcast.middleware.links import RETRY_MIN, UNSENT_RETRY, Links
+from roamcast.middleware.link_peer import RETRY_MIN, UNSENT_RETRY
+from roamcast.middleware.links import Links
 from roamcast.middleware.live_frames import LiveCast, LiveClock
 from roamcast.middleware.membership.frames import Join, JoinRefused
 from roamcast.middleware.rows import Kind

@@ -214,6 +214,16 @@ def test_what_a_former_life_has_published_is_not_taken_in_the_next(world: World)
     assert numbers(two) == [2]
 
 
+def test_a_link_that_is_asked_after_forgets_nothing(world: World) -> None:
+    one, two = (world.make(slot) for slot in (1, 2))
+    world.linked(one, two)
+    world.heard(one, two)
+    asked = two.links._peers[1]
+    asked.due = 0
+    world.until(lambda: asked.due and not asked.unanswered)
+    assert set(one.published.status()[1]) == {2}
+
+
 def test_nothing_counts_without_the_link(world: World) -> None:
     one, two = (world.make(slot) for slot in (1, 2))
     world.linked(one, two)
