@@ -250,8 +250,8 @@ class Links:
             self._effects.append(Remember(frame.slot, seen))
             self._again(peer, now)  # a new life: what was said to the one before is void
         peer.heard_at = now
-        peer.skew = frame.wall - wall
-        if abs(peer.skew) > SKEW_MAX:
+        was_near, peer.skew = abs(peer.skew) <= SKEW_MAX, frame.wall - wall
+        if was_near and abs(peer.skew) > SKEW_MAX:
             self._notice("warning", "clock_skew", peer, frame)
 
     def _again(self, peer: LinkPeer, now: int) -> None:

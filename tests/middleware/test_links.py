@@ -351,11 +351,13 @@ def test_what_does_not_belong_on_a_dealer_is_rejected() -> None:
     assert a.links.answered(2, CLAIMS, 0, WALL) == [Reject(2, "unexpected", "Claims on a DEALER")]
 
 
-def test_a_clock_far_away_is_told() -> None:
+def test_a_clock_far_away_is_told_once() -> None:
     a, b = Station(1), Station(2)
-    effects = b.links.introduced("ab", 1, replace(say(a), wall=WALL + 400 * SECOND), 0, WALL)
-    assert "clock_skew" in kinds(effects)
-    assert b.links.status(0)[0]["skew_s"] == 400
+    said = say(a)
+    for ahead, is_told in ((400, True), (500, False), (0, False), (-400, True)):
+        effects = b.links.introduced("ab", 1, replace(said, wall=WALL + ahead * SECOND), 0, WALL)
+        assert ("clock_skew" in kinds(effects)) == is_told
+        assert b.links.status(0)[0]["skew_s"] == ahead
 
 
 def test_a_peer_that_leaves_the_configuration_loses_its_channels() -> None:
