@@ -35,6 +35,7 @@ class Operators:
         self.retiring: dict[int, int] = {}
         """Slot -> heir."""
         self._released: set[int] = set()
+        self._waits_for_nobody = False
         self._spread_max = 10 * simulation.options.wired_delay
 
     # ---- join ----
@@ -66,6 +67,8 @@ class Operators:
                 if node.slot not in self._sim.ended:
                     self.lost.append(node.slot)
                     self.end(node.slot, 0)
+                    if self._waits_for_nobody:
+                        self.release()
             case Notice(_, _, fields):
                 self._sim.trace.note("body lost", node.slot, *fields["message"])
                 give_up(self._sim, fields["message"])
@@ -138,7 +141,8 @@ class Operators:
         self._sim.publish()
 
     def release(self) -> None:
-        """Nobody waits for hosts of lost stations any more."""
+        """Nobody waits for hosts of lost stations any more, nor of those that are lost from now on."""
+        self._waits_for_nobody = True
         for slot in [slot for slot in self.lost if slot not in self._released]:
             self._released.add(slot)
             for told in [self._sim.stations[s] for s in self._sim.slots]:
