@@ -37,7 +37,7 @@ class LinkPeer:
     skew: int = 0
     channels: list[Channel] = field(default_factory=list)
 
-    def is_due(self, now: int) -> bool:
+    def take_turn(self, now: int) -> bool:
         """Whether Link has to be said now; then it is due again later."""
         if now < self.due:
             return False

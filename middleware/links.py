@@ -155,7 +155,7 @@ class Links:
     def expire(self, now: int, wall: int) -> list[LinkEffect]:
         """Say the Links that are due."""
         for slot, peer in self._peers.items():
-            if peer.is_due(now):
+            if peer.take_turn(now):
                 self._say(slot, peer, now, wall)
         return self._take()
 

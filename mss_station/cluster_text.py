@@ -61,8 +61,6 @@ def read_clusters(text: str) -> Clusters:
         return Clusters()
     if len(text.encode()) > TEXT_BYTES_MAX:
         raise SchemaError(f"clusters: the text must not be longer than {TEXT_BYTES_MAX} bytes")
-    if text.count("/") > CLUSTERS_MAX:  # one more part for the standbys
-        raise SchemaError(f"clusters: there are more than {CLUSTERS_MAX}; make fewer and larger ones")
     parts: dict[str, tuple[str, ...]] = {}
     for part in text.split("/"):
         name, colon, rest = part.partition(":")
@@ -91,6 +89,8 @@ def _check_part(name: str, ids: tuple[str, ...], before: Iterable[str]) -> None:
 
 
 def _check_whole(clusters: Clusters) -> None:
+    if len(clusters.parts) > CLUSTERS_MAX:
+        raise SchemaError(f"clusters: there are more than {CLUSTERS_MAX}; make fewer and larger ones")
     numbers = {id: number for number, id in enumerate(clusters.ids(), 1)}
     names = {number: id for id, number in numbers.items()}
     named = {id for _, ids in clusters.parts for id in ids}

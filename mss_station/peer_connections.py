@@ -83,20 +83,17 @@ class PeerConnections:
         now = self._server.clock.now()
         for slot, one in list(self._open.items()):
             if self._peers.reasons.get(slot) in REFUSED and now - one.since >= PAUSE:
-                self._close(slot)
                 keys = self._keys_of(one.id)
                 turn = keys.index(one.key) + 1 if one.key in keys else 0
-                self._connect_to(slot, one.id, one.endpoint, keys[turn % len(keys)])
+                self._call_again(slot, one, keys[turn % len(keys)])
             elif self._peers.links.is_mute(slot):
-                self._close(slot)
-                self._connect_to(slot, one.id, one.endpoint, one.key)
+                self._call_again(slot, one, one.key)
 
     def reconnect(self) -> None:
         """This station has other keys: call everybody again."""
         self._peers.published.close_publisher()
         for slot, one in list(self._open.items()):
-            self._close(slot)
-            self._connect_to(slot, one.id, one.endpoint, one.key)
+            self._call_again(slot, one, one.key)
 
     def addresses(self) -> dict[str, tuple[str, str]]:
         """By id of each peer: endpoint, and the key under which it is called now."""
@@ -116,6 +113,10 @@ class PeerConnections:
         if card is None or card.id != open.id:
             return False
         return open.endpoint == self._endpoint(card) and open.key in self._keys_of(card.id)
+
+    def _call_again(self, slot: int, one: _Connection, key: str) -> None:
+        self._close(slot)
+        self._connect_to(slot, one.id, one.endpoint, key)
 
     def _connect_to(self, slot: int, id: str, endpoint: str, key: str) -> None:
         (dealer, monitor), live = self._connect(endpoint, key), self._connect_live(endpoint, key)

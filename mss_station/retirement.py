@@ -40,8 +40,8 @@ class Retirement:
         elif heir not in heirs:
             raise WrongUse(f"{heir!r} cannot take the place of {id}; these can: {', '.join(heirs)}")
         self._write(replace(record, state=RETIRING, heir=heir))
-        told = {"id": id, "state": RETIRING, "heir": heir, "linked": self._is_there(record)}
-        return {**told, "parts": self._parts(record.slot)}
+        linked, parts = self._is_there(record), self._parts(record.slot)
+        return {"id": id, "state": RETIRING, "heir": heir, "linked": linked, "parts": parts}
 
     def _first_heir(self, id: str) -> str:
         for name, slot, _, _ in self._server.core.ledger.stations:
@@ -63,8 +63,8 @@ class Retirement:
                 "--force gives it up all the same"
             )
         self._write(replace(record, state=LOST, heir=None, released=release or None))
-        told = {"id": id, "state": LOST, "slot": record.slot, "released": release}
-        return {**told, "parts": self._parts(record.slot)}
+        parts = self._parts(record.slot)
+        return {"id": id, "state": LOST, "slot": record.slot, "released": release, "parts": parts}
 
     def _parts(self, slot: int) -> bool:
         """Whether two clusters have no gateway any more when this station has ended."""

@@ -93,7 +93,7 @@ def test_what_a_text_means() -> None:
         ("north: a b / south: b c / standbys: d", "d is a standby and in no cluster"),
         ("north: a b d / south: b c / standbys: d", "standby d is not in exactly the clusters of a gateway; "),
         ("a: x g d / b: y g d / c: z g / standbys: d", "standby d is not in exactly the clusters of a gateway; "),
-        (" / ".join(f"c{i}: s1" for i in range(66)), "there are more than 64; make fewer and larger ones"),
+        (" / ".join(f"c{i}: s1" for i in range(65)), "there are more than 64; make fewer and larger ones"),
         ("a" * TEXT_BYTES_MAX + ": x", f"must not be longer than {TEXT_BYTES_MAX} bytes"),
     ],
 )

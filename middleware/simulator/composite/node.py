@@ -121,9 +121,7 @@ class ClusterStationNode(LiveStationNode):
                 if self._is_told_so(gateway, slot):
                     break
                 if now - fifo.last_heard.get(gateway, now - down_after) < down_after:
-                    said = (
-                        f"station {self.slot} sends rows of {batch.origin} to {slot}, which is in none of its clusters"
-                    )
+                    said = f"station {self.slot} sends rows of {batch.origin} to {slot}, which is far"
                     raise Violation("direct send", [said, f"it hears the gateway {gateway}"])
 
     def _is_told_so(self, gateway: int, far: int) -> bool:
